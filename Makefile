@@ -1,0 +1,74 @@
+# Everything a fresh machine needs: Python 3.11 or newer, a Rust toolchain, git, gcc, make.
+#   make demo   builds, remembers a coding diary, asks it
+#   make test   builds, runs all tests of both languages
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+# The embedder of the tests spins on its threads otherwise and slows down everything beside it.
+export OMP_WAIT_POLICY := passive
+
+.PHONY: help demo test test-rust test-python lint fmt bench build clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+demo: build ## builds, imports a coding diary, asks it, ends with recall@5
+	@$(BIN)/python examples/demo.py
+
+test: test-rust test-python ## all tests of both languages
+
+test-rust: ## tests of the engine
+	@echo "== Rust tests"
+	cargo test --workspace --locked
+
+test-python: build $(VENV)/.test ## tests through the public API and the command line
+	@echo "== Python tests"
+	$(BIN)/python -m pytest
+
+lint: build $(VENV)/.lint ## formatting, clippy, ruff, types, the stub against the built module
+	@echo "== Lint"
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest otolith._core --mypy-config-file pyproject.toml
+
+fmt: $(VENV)/.lint ## formats both languages
+	cargo fmt --all
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: build $(VENV)/.test ## speed with recall beside it, release build, seeded data
+	$(BIN)/python -m pytest benches --benchmark-only --benchmark-columns=min,median,iqr,rounds --benchmark-sort=name
+
+build: $(VENV)/.made ## the package, optimised, into .venv
+	@echo "== Build"
+	$(BIN)/maturin develop --release --locked --extras openai,rich
+
+$(VENV)/.made:
+	@echo "== Making $(VENV)"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet "maturin>=1.9,<2"
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.made pyproject.toml
+	@echo "== Installing what the tests need"
+	$(BIN)/python -m pip install --quiet --group test --group embedder
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.made pyproject.toml
+	@echo "== Installing linters"
+	$(BIN)/python -m pip install --quiet --group lint --group test
+	@touch $@
+
+clean: ## removes everything that was built
+	rm -rf $(VENV) target
+	find python -name '*.so' -delete

@@ -1,0 +1,55 @@
+"""Putting a whole file in the place of another, so that a crash leaves the old one or the new one."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from otolith.exceptions import StoreError
+
+
+def replace_file(target: Path, content: bytes, *, mode: int) -> None:
+    """Puts `content` in the place of a file: written beside it, flushed to disk, renamed.
+
+    Args:
+        target: The file; a symbolic link is followed, so that the link stays. Missing directories are made,
+            for this user only.
+        content: All bytes of the new file.
+        mode: Permissions of the new file.
+
+    Raises:
+        StoreError: It cannot be written; the old file is as it was.
+    """
+    target = Path(os.path.realpath(target))
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _replace(target, content, mode)
+    except OSError as error:
+        raise StoreError(
+            f"{target}: cannot be written: {error.strerror or error}; give this user write access to "
+            f"{target.parent}, then repeat",
+            path=str(target),
+        ) from error
+
+
+def _replace(target: Path, content: bytes, mode: int) -> None:
+    import tempfile  # costs 10 ms, and most commands write no such file
+
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            if hasattr(os, "fchmod"):
+                os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        os.replace(name, target)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+    if hasattr(os, "O_DIRECTORY"):
+        directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)

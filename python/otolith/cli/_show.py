@@ -1,0 +1,73 @@
+"""Records as people read them."""
+
+import sys
+from typing import TYPE_CHECKING
+
+from otolith.cli._text import columns, first_line, terminal_width
+
+if TYPE_CHECKING:
+    from otolith import Episode, Explanation
+
+_LABELS = (
+    ("key", "key"),
+    ("title", "title"),
+    ("outcome", "outcome"),
+    ("source", "source"),
+    ("actor", "actor"),
+    ("agent_id", "agent"),
+    ("task_id", "task"),
+    ("session_id", "session"),
+    ("user_id", "user"),
+    ("working_dir", "dir"),
+    ("scope", "scope"),
+    ("importance", "importance"),
+    ("origin", "origin"),
+    ("trust", "trust"),
+    ("status", "status"),
+)
+
+
+def episode_lines(episode: "Episode") -> list[str]:
+    """Returns all fields of a record that have content, then its text."""
+    lines = [f"id          {episode.id}", f"occurred    {episode.occurred_at.isoformat()}"]
+    if episode.created_at != episode.updated_at:
+        lines.append(f"updated     {episode.updated_at.isoformat()}")
+    for name, label in _LABELS:
+        value = getattr(episode, name)
+        if value not in (None, ""):
+            lines.append(f"{label:<11} {value}")
+    for name, label in (("tags", "tags"), ("key_decisions", "decision"), ("files_modified", "file")):
+        values = getattr(episode, name)
+        if name == "tags" and values:
+            lines.append(f"{label:<11} {', '.join(values)}")
+        elif values:
+            lines.extend(f"{label:<11} {value}" for value in values)
+    lines.extend(f"{'meta':<11} {name}={value}" for name, value in sorted(episode.metadata.items()))
+    lines.extend(["", *_indented(episode.summary)])
+    if episode.body:
+        lines.extend(["", *_indented(episode.body)])
+    return lines
+
+
+def one_line(*columns_before: str, text: str) -> str:
+    """Returns columns and the first line of a text, cut to the terminal if stdout is one."""
+    head = "  ".join(columns_before) + "  "
+    width = terminal_width(sys.stdout)
+    return head + first_line(text, None if width is None else max(20, width - columns(head)))
+
+
+def full_text(text: str) -> list[str]:
+    """Returns a whole text, indented."""
+    return _indented(text)
+
+
+def explanation_lines(explanation: "Explanation", depth: int = 2) -> list[str]:
+    """Returns a score as a tree, one node a line."""
+    lines = [f"{'':>{depth * 2}}{explanation.value:.4f}  {explanation.description}"]
+    for detail in explanation.details:
+        lines.extend(explanation_lines(detail, depth + 1))
+    return lines
+
+
+def _indented(text: str) -> list[str]:
+    return [f"    {line}".rstrip() for line in text.splitlines()]

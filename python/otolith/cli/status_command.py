@@ -1,0 +1,59 @@
+"""`otolith status`."""
+
+import click
+
+from otolith.cli._command import command as make
+from otolith.cli._invocation import Invocation
+from otolith.cli._open import settings_of
+from otolith.config import HOME_SOURCES
+
+
+@make("status", ["otolith status", "otolith status --json"])
+@click.pass_obj
+def command(invocation: Invocation) -> None:
+    """Say what is there and how it is doing."""
+    from otolith import Memory
+
+    settings = settings_of(invocation, tell_ignored=False)
+    with Memory.open(settings.home, create=False, config=settings) as memory:
+        status = memory.status()
+    ignored = [{"name": one.name, "value": one.value, "reason": one.reason} for one in settings.ignored]
+    if invocation.json:
+        chosen = {"home_source": settings.home_source, "trusted": settings.trusted, "ignored": ignored}
+        invocation.object("status", {**status.to_dict(), **chosen})
+        return
+    coverage = status.coverage
+    vectors = f"{coverage.vectorized} of {coverage.total}"
+    for name in ("pending", "stale", "refused", "dimension_mismatches"):
+        count = getattr(coverage, name)
+        if count:
+            vectors += f", {count} {name.replace('_', ' ')}"
+    rows = [
+        ("home", f"{status.home} ({HOME_SOURCES[settings.home_source]})"),
+        (
+            "config",
+            "trusted" if settings.trusted else "not trusted; `otolith config show` says what is ignored",
+        ),
+        ("records", str(status.records)),
+        ("vectors", vectors),
+        ("embedder", f"{status.embedder or 'none'} ({status.embedder_source})"),
+    ]
+    if status.home_embedder is not None:
+        rows.append(("made with", f"{status.home_embedder}, {status.home_dim} dimensions"))
+    rows.extend((f"also {name}", f"{count} records") for name, count in status.foreign_vectors.items())
+    rows.extend(
+        [
+            (
+                "store",
+                f"format {status.format_version}, {status.file_bytes} bytes, "
+                f"made {status.created:%Y-%m-%d %H:%M:%S %z}",
+            ),
+            ("analyzer", str(status.analyzer)),
+        ]
+    )
+    if status.unreadable:
+        rows.append(("unreadable", f"{status.unreadable} rows"))
+    for name, value in rows:
+        invocation.data(f"{name:<11} {value}")
+    for notice in status.notices:
+        invocation.note(f"notice: {notice}")

@@ -1,0 +1,505 @@
+"""Settings, resolved once for the library, the command line and everything else.
+
+For each setting the first of these that gives a value wins:
+
+1. a flag, or an argument of the caller;
+2. the environment;
+3. `config.toml` in the home;
+4. `config.toml` in the user's configuration directory;
+5. the default.
+
+A home is `--home` or the caller's argument, else `OTOLITH_HOME`, else the nearest `.otolith` directory upward
+from the working directory, else the user's data directory. One that was found by walking up may have come
+with a cloned repository. Unless the user said `otolith trust DIR`, its config.toml may set harmless things
+only; what it asked for and did not get is listed in `Settings.ignored`.
+
+Nothing here imports numpy, httpx, click or rich.
+"""
+
+import difflib
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+from otolith import env, trusted
+from otolith._files import replace_file
+from otolith.exceptions import InvalidInput
+
+FILE_NAME: Final = "config.toml"
+MASK: Final = "********"
+_MAX_BYTES: Final = 1 << 20
+_MAX_LOCK_TIMEOUT: Final = 86_400.0
+
+HomeSource = Literal["flag", "environment", "found", "default"]
+
+HOME_SOURCES: Final[Mapping[HomeSource, str]] = MappingProxyType(
+    {
+        "flag": "given by --home or the caller",
+        "environment": f"given by {env.HOME}",
+        "found": "found as .otolith at or above the working directory",
+        "default": "the user's data directory",
+    }
+)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("expected a text that is not blank")
+    if any(ord(char) < 32 or 0xD800 <= ord(char) <= 0xDFFF for char in value):
+        raise ValueError("expected a text without control characters")
+    return value.strip()
+
+
+def _url(value: object) -> str:
+    url = _text(value)
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("expected a URL such as http://127.0.0.1:8080/v1")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError(
+            f"expected a URL without user and password; give the key as embedder_key or {env.EMBEDDER_KEY}"
+        )
+    return url
+
+
+def _seconds(value: object) -> float:
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            value = None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MAX_LOCK_TIMEOUT:
+        raise ValueError(f"expected seconds from 0 to {_MAX_LOCK_TIMEOUT:.0f}")
+    return float(value)
+
+
+def _one_of(*choices: str) -> Callable[[object], str]:
+    def parse(value: object) -> str:
+        if value not in choices:
+            raise ValueError(f"expected one of {', '.join(choices)}")
+        return str(value)
+
+    return parse
+
+
+def _never(_: object) -> bool:
+    """Whatever the settings say: an untrusted home may not set it."""
+    return False
+
+
+def _always(_: object) -> bool:
+    return True
+
+
+def is_harmless_embedder(spec: object) -> bool:
+    """Returns whether an embedder spec neither loads code nor files nor talks to a server."""
+    return isinstance(spec, str) and re.fullmatch(r"none|auto|hash:[0-9]{1,5}", spec) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row of the table of settings.
+
+    Attributes:
+        name: Key in config.toml and name for `Settings.get`.
+        default: Value when nobody gives one.
+        parse: Checks a raw value and brings it into shape; raises ValueError saying what was expected.
+        variable: Environment variable that sets it.
+        meaning: One line of documentation.
+        untrusted_may: Whether a home that is not trusted may set it to this value.
+        secret: Whether its value must never be shown.
+    """
+
+    name: str
+    default: Any
+    parse: Callable[[object], Any]
+    variable: str
+    meaning: str
+    untrusted_may: Callable[[object], bool]
+    secret: bool = False
+
+
+SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
+    {
+        setting.name: setting
+        for setting in (
+            Setting(
+                "embedder",
+                "auto",
+                _text,
+                env.EMBEDDER,
+                "none, auto, hash:N (tests only), openai:MODEL or python:module:object",
+                is_harmless_embedder,
+            ),
+            Setting("embedder_url", None, _url, env.EMBEDDER_URL, env.VARIABLES[env.EMBEDDER_URL], _never),
+            Setting(
+                "embedder_key",
+                None,
+                _text,
+                env.EMBEDDER_KEY,
+                env.VARIABLES[env.EMBEDDER_KEY],
+                _never,
+                secret=True,
+            ),
+            Setting(
+                "lock_timeout", 30.0, _seconds, env.LOCK_TIMEOUT, env.VARIABLES[env.LOCK_TIMEOUT], _always
+            ),
+            Setting(
+                "log",
+                "warning",
+                _one_of("error", "warning", "info", "debug"),
+                env.LOG,
+                env.VARIABLES[env.LOG],
+                _never,
+            ),
+            Setting("color", "auto", _one_of("auto", "never"), env.NO_COLOR, "auto or never", _always),
+        )
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A setting that an untrusted home asked for and did not get.
+
+    Attributes:
+        name: Name of the setting.
+        value: What it asked for; a secret is masked.
+        reason: Why it was not followed, and the next step.
+    """
+
+    name: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings of one call, each with the place it came from.
+
+    Attributes:
+        home: Absolute path of the home; it may not exist yet.
+        home_source: How it was chosen: `flag`, `environment`, `found` or `default`.
+        trusted: Whether its config.toml is followed in everything.
+        ignored: What it asked for and did not get.
+        home_file: Where the home's config.toml is or would be.
+        user_file: Where the user's config.toml is or would be.
+        foreign_owner: User id of the owner of a home that was found and belongs to somebody else.
+    """
+
+    home: Path
+    home_source: HomeSource
+    trusted: bool
+    ignored: tuple[Ignored, ...]
+    home_file: Path
+    user_file: Path
+    foreign_owner: int | None
+    _entries: Mapping[str, tuple[Any, str]] = field(repr=False)
+
+    def get(self, name: str) -> Any:
+        """Returns the value of a setting; `home` is one too.
+
+        Raises:
+            InvalidInput: There is no such setting.
+        """
+        return self._entry(name)[0]
+
+    def source(self, name: str) -> str:
+        """Returns where the value came from: `flag`, `environment NAME`, a file, or `default`.
+
+        Raises:
+            InvalidInput: There is no such setting.
+        """
+        return self._entry(name)[1]
+
+    def shown(self, name: str) -> Any:
+        """Returns the value for showing: as `get`, but a secret is masked.
+
+        Raises:
+            InvalidInput: There is no such setting.
+        """
+        value = self.get(name)
+        return MASK if name in SETTINGS and SETTINGS[name].secret and value is not None else value
+
+    def names(self) -> tuple[str, ...]:
+        """Returns the names of all settings."""
+        return tuple(self._entries)
+
+    def may_follow_embedder(self, spec: str) -> bool:
+        """Returns whether an embedder that the home itself names may be served.
+
+        The home names one in its config.toml and in its store. One of an untrusted home is followed only if
+        it neither loads code nor talks to a server.
+        """
+        return self.trusted or is_harmless_embedder(spec)
+
+    def _entry(self, name: str) -> tuple[Any, str]:
+        if name not in self._entries:
+            raise _unknown(name)
+        return self._entries[name]
+
+
+def resolve(
+    *, home: str | os.PathLike[str] | None = None, flags: Mapping[str, Any] | None = None
+) -> Settings:
+    """Works out every setting.
+
+    Args:
+        home: The home, if the caller names one.
+        flags: Settings the caller gives, by name; None stands for not given.
+
+    Raises:
+        InvalidInput: A value, a name or a config.toml cannot be understood; the message names the place.
+    """
+    path, source = _choose_home(home)
+    user_file = user_config_file()
+    content = _read(path / FILE_NAME)
+    reason = None
+    foreign = None
+    if source == "found":
+        reason = None if _is_default_home(path) else trusted.why_not(path, content)
+        owner = trusted.owner(path)
+        foreign = owner if owner is not None and owner != os.getuid() else None
+    layers = [
+        _from_flags(flags or {}),
+        _from_environment(),
+        _from_file(path / FILE_NAME, content),
+        _from_file(user_file, _read(user_file)),
+    ]
+    ignored = []
+    if reason is not None:
+        allowed = {}
+        for name, (value, place) in layers[2].items():
+            if SETTINGS[name].untrusted_may(value):
+                allowed[name] = (value, place)
+            else:
+                shown = MASK if SETTINGS[name].secret else str(value)
+                why = f"{path} was found, and {reason}; look at {place}, then say `otolith trust {path}`"
+                ignored.append(Ignored(name, shown, why))
+        layers[2] = allowed
+    entries: dict[str, tuple[Any, str]] = {"home": (path, HOME_SOURCES[source])}
+    for setting in SETTINGS.values():
+        given = next((layer[setting.name] for layer in layers if setting.name in layer), None)
+        entries[setting.name] = given or (setting.default, "default")
+    return Settings(
+        home=path,
+        home_source=source,
+        trusted=reason is None,
+        ignored=tuple(ignored),
+        home_file=path / FILE_NAME,
+        user_file=user_file,
+        foreign_owner=foreign,
+        _entries=MappingProxyType(entries),
+    )
+
+
+def user_config_file() -> Path:
+    """Returns where the user's own config.toml is or would be."""
+    from platformdirs import user_config_path
+
+    return user_config_path("otolith", appauthor=False) / FILE_NAME
+
+
+def user_home() -> Path:
+    """Returns the home in the user's data directory, the last resort."""
+    from platformdirs import user_data_path
+
+    return user_data_path("otolith", appauthor=False)
+
+
+def write(file: Path, name: str, raw: str | None, *, mode: int = 0o600) -> Any:
+    """Sets one setting in a config.toml and keeps the rest of it, comments included.
+
+    Args:
+        file: The config.toml; made when it is not there.
+        name: Name of the setting.
+        raw: The value as text; None removes the setting.
+        mode: Permissions of a new file; those of an existing one stay.
+
+    Returns:
+        The value as it will be read back, None if it was removed.
+
+    Raises:
+        InvalidInput: The name or value is wrong, or the file is broken as it is.
+        StoreError: The file cannot be written.
+    """
+    import tomlkit  # 25 ms, and only this call writes
+
+    setting = SETTINGS.get(name)
+    if setting is None:
+        raise _unknown(name)
+    value = None
+    if raw is not None:
+        value = _checked(setting, raw, f"value for {name}")
+    before = _read(file)
+    _from_file(file, before)
+    text = (before or b"").decode("utf-8-sig")
+    document = tomlkit.parse(text)
+    if raw is None:
+        document.pop(name, None)
+    else:
+        document[name] = value
+    content = tomlkit.dumps(document).encode()
+    if before is not None and before.startswith(b"\xef\xbb\xbf"):
+        content = b"\xef\xbb\xbf" + content
+    keep = stat.S_IMODE(file.stat().st_mode) if before is not None else mode
+    replace_file(file, content, mode=keep & ~0o077 if setting.secret else keep)
+    return value
+
+
+def read_bytes(file: Path) -> bytes | None:
+    """Returns the bytes of a config.toml, None if there is none.
+
+    Raises:
+        InvalidInput: It is no ordinary file, is too large, or cannot be read.
+    """
+    return _read(file)
+
+
+def settings_in(file: Path, content: bytes | None) -> dict[str, Any]:
+    """Returns what a config.toml sets, for showing: secrets are masked.
+
+    Args:
+        file: Its path, for messages.
+        content: Its bytes, None when there is none.
+
+    Raises:
+        InvalidInput: It is broken or has names that are no settings.
+    """
+    found = _from_file(file, content)
+    return {name: MASK if SETTINGS[name].secret else value for name, (value, _) in found.items()}
+
+
+def _choose_home(given: str | os.PathLike[str] | None) -> tuple[Path, HomeSource]:
+    if given is not None:
+        return _absolute(os.fspath(given), "--home"), "flag"
+    named = env.read(env.HOME)
+    if named is not None:
+        return _absolute(named, env.HOME), "environment"
+    for directory in _upward():
+        candidate = directory / ".otolith"
+        if candidate.is_dir():
+            return candidate, "found"
+    return user_home(), "default"
+
+
+def _upward() -> Iterator[Path]:
+    try:
+        here = Path.cwd()
+    except OSError:
+        # The working directory was removed: nothing lies above it.
+        return
+    yield from (here, *here.parents)
+
+
+def _absolute(text: object, what: str) -> Path:
+    if not isinstance(text, str) or not text.strip() or "\0" in text:
+        raise InvalidInput(f"{what}: {text!r} is no path; give the directory of the memory", field="home")
+    return Path(os.path.abspath(os.path.expanduser(text)))
+
+
+def _is_default_home(path: Path) -> bool:
+    return os.path.realpath(path) == os.path.realpath(user_home())
+
+
+def _read(file: Path) -> bytes | None:
+    # A cloned repository may hold a pipe or a device under this name: never wait on it, never read without
+    # end.
+    flags = (
+        os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    )
+    try:
+        descriptor = os.open(file, flags)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except PermissionError:
+        advice = f"give this user access to {file.parent}, or name another home"
+        raise InvalidInput(f"{file}: no permission; {advice}", field=FILE_NAME) from None
+    except OSError as error:
+        advice = "mend or remove it"
+        raise InvalidInput(f"{file}: cannot be read: {error.strerror}; {advice}", field=FILE_NAME) from None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise InvalidInput(f"{file}: is no ordinary file; mend or remove it", field=FILE_NAME)
+        with open(descriptor, "rb", closefd=False) as opened:
+            content = opened.read(_MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > _MAX_BYTES:
+        raise InvalidInput(f"{file}: is larger than 1 MiB; mend or remove it", field=FILE_NAME)
+    return content
+
+
+def _from_flags(flags: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
+    found = {}
+    for name, value in flags.items():
+        if name not in SETTINGS:
+            raise _unknown(name)
+        if value is not None:
+            found[name] = (_checked(SETTINGS[name], value, name), "flag")
+    return found
+
+
+def _from_environment() -> dict[str, tuple[Any, str]]:
+    found = {}
+    for setting in SETTINGS.values():
+        raw = env.read(setting.variable)
+        if raw is None:
+            continue
+        parsed = "never" if setting.variable == env.NO_COLOR else _checked(setting, raw, setting.variable)
+        found[setting.name] = (parsed, f"environment {setting.variable}")
+    return found
+
+
+def _from_file(file: Path, content: bytes | None) -> dict[str, tuple[Any, str]]:
+    if content is None:
+        return {}
+    import tomllib  # 8 ms, and most homes have no config.toml
+
+    try:
+        text = content.decode("utf-8-sig")
+        table = tomllib.loads(text)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InvalidInput(f"{file}:{line}: is not UTF-8; mend the line", field=FILE_NAME) from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        line_of = re.search(r"at line (\d+)", str(error))
+        line = int(line_of[1]) if line_of else text.count("\n") + 1
+        raise InvalidInput(f"{file}:{line}: is not TOML: {error}; mend the line", field=FILE_NAME) from None
+    found = {}
+    for name, raw in table.items():
+        place = f"{file}:{_line_of(text, name)}"
+        if name not in SETTINGS:
+            raise _unknown(name, place)
+        found[name] = (_checked(SETTINGS[name], raw, f"{place}: {name}"), place)
+    return found
+
+
+def _line_of(text: str, name: str) -> int:
+    """The line that sets a top-level name; 1 if it is written in some unusual way."""
+    head = re.compile(rf"""\s*\[*\s*["']?{re.escape(name)}["']?\s*[=.\]]""")
+    return next((number for number, line in enumerate(text.split("\n"), 1) if head.match(line)), 1)
+
+
+def _checked(setting: Setting, raw: object, place: str) -> Any:
+    try:
+        return setting.parse(raw)
+    except ValueError as error:
+        found = "" if setting.secret else f", found {raw!r}"
+        raise InvalidInput(f"{place}: {error}{found}", field=setting.name) from None
+
+
+def _unknown(name: str, place: str | None = None) -> InvalidInput:
+    near = difflib.get_close_matches(name, SETTINGS, n=1)
+    advice = f"did you mean {near[0]}?" if near else f"the settings are {', '.join(SETTINGS)}"
+    return InvalidInput(f"{place or 'settings'}: there is no setting {name!r}; {advice}", field=name)

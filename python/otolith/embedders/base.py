@@ -1,0 +1,235 @@
+"""What an embedder is, and the checks every vector passes before it is stored or searched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+
+from otolith.exceptions import EmbedderError, InvalidInput
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vector: TypeAlias = NDArray[np.float32]
+    Row: TypeAlias = Vector | str
+
+__all__ = ["Embedder", "RowEmbedder", "document_rows", "fingerprint", "query_vector", "wrap"]
+
+
+MISCOUNTED = "is missing: the embedder returned {} vectors for one text"
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors.
+
+    Attributes:
+        dim: Width of the vectors; None while it is not known.
+        fingerprint: Names everything the vectors depend on: model, revision, prompts. Vectors of two
+            fingerprints are never compared.
+    """
+
+    @property
+    def dim(self) -> int | None:
+        """Width of the vectors; None while it is not known."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """What vectors are stored under."""
+        ...
+
+    def embed_documents(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One row for each text."""
+        ...
+
+    def embed_query(self, text: str) -> NDArray[np.float32]:
+        """The vector to search with."""
+        ...
+
+
+@runtime_checkable
+class RowEmbedder(Protocol):
+    """What our adapters offer beyond `Embedder`: a time limit, and a reason where a text has no vector."""
+
+    def embed_rows(self, texts: Sequence[str], *, timeout: float | None = None) -> Sequence[Any]:
+        """For each text a vector, or a str that says why there is none."""
+        ...
+
+    def query_row(self, text: str, *, timeout: float | None = None) -> Any:
+        """A vector, or a str that says why there is none."""
+        ...
+
+
+def fingerprint(spec: str, prompt: str) -> str:
+    """What vectors are stored under: the spec first, so that `auto` can rebuild the embedder from it.
+
+    Args:
+        spec: For instance `openai:bge-m3`.
+        prompt: Name of the prompt form.
+    """
+    from otolith._core import EMBEDDED_TEXT_VERSION
+
+    return f"{spec}|prompt={prompt}|text=v{EMBEDDED_TEXT_VERSION}"
+
+
+def spec_of(mark: str) -> str:
+    """The spec a fingerprint starts with."""
+    return mark.partition("|")[0]
+
+
+def document_rows(embedder: Embedder, texts: Sequence[str], *, timeout: float | None = None) -> list[Row]:
+    """Unit vectors for texts that are to be stored.
+
+    Args:
+        embedder: Any embedder.
+        texts: The texts.
+        timeout: Seconds for all of them together, kept by embedders that can.
+
+    Returns:
+        For each text a float32 row of length 1, or the reason why its vector cannot be used.
+
+    Raises:
+        EmbedderError: The embedder failed as a whole; nothing is wrong with the texts.
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    raw = _answer(embedder, texts, end)
+    if len(raw) != len(texts):
+        # Which vector belongs to which text is unknown: ask one by one.
+        if len(texts) == 1:
+            return [MISCOUNTED.format(len(raw))]
+        raw = []
+        for text in texts:
+            alone = _answer(embedder, [text], end)
+            raw.append(alone[0] if len(alone) == 1 else MISCOUNTED.format(len(alone)))
+    width = embedder.dim or None
+    rows: list[Row] = []
+    for one in raw:
+        row = checked_row(one, width)
+        if width is None and not isinstance(row, str):
+            width = len(row)
+        rows.append(row)
+    return rows
+
+
+def query_vector(embedder: Embedder, text: str, *, timeout: float | None = None) -> Vector:
+    """The unit vector to search with.
+
+    Args:
+        embedder: Any embedder.
+        text: The question.
+        timeout: Seconds, kept by embedders that can.
+
+    Raises:
+        EmbedderError: It failed, or its answer is not a usable vector.
+    """
+    if isinstance(embedder, RowEmbedder):
+        raw = embedder.query_row(text, timeout=timeout)
+    else:
+        try:
+            raw = embedder.embed_query(text)
+        except EmbedderError:
+            raise
+        except Exception as error:
+            raise EmbedderError(f"{_name(embedder)}: {_told(error)}", embedder=_name(embedder)) from error
+    row = checked_row(raw, embedder.dim or None)
+    if isinstance(row, str):
+        raise EmbedderError(f"{_name(embedder)}: the query vector {row}", embedder=_name(embedder))
+    return row
+
+
+def checked_row(raw: object, width: int | None) -> Row:
+    """A float32 row of length 1, or why `raw` cannot be one.
+
+    Args:
+        raw: What the embedder gave; a str is its own reason.
+        width: Expected width, if known.
+    """
+    import numpy as np
+
+    if isinstance(raw, str):
+        return raw
+    if raw is None:
+        return "is missing"
+    try:
+        row = np.asarray(raw, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return "is not a list of numbers"
+    if row.ndim != 1 or row.size == 0:
+        return f"has the shape {row.shape}, not one row of numbers"
+    if width is not None and row.size != width:
+        return f"has {row.size} dimensions, expected {width}"
+    if not np.isfinite(row).all():
+        return "holds NaN or infinity"
+    # Scaled by the largest entry first, so that neither tiny nor huge rows lose their length.
+    largest = float(np.abs(row).max())
+    if largest == 0.0:
+        return "is all zeros"
+    row = row / largest
+    unit: Vector = (row / np.linalg.norm(row)).astype(np.float32)
+    return unit
+
+
+def wrap(target: object, *, spec: str | None = None) -> Embedder:
+    """An embedder from what people have: the protocol itself, LangChain's shape, or a function of texts.
+
+    Args:
+        target: The object.
+        spec: How it was named, if it was; becomes part of the fingerprint.
+
+    Raises:
+        InvalidInput: It can neither embed nor be called.
+    """
+    if isinstance(target, type):
+        raise InvalidInput(
+            f"embedder: {target.__qualname__} is a class; pass an instance of it", field="embedder"
+        )
+    documents = getattr(target, "embed_documents", None)
+    if callable(documents) and callable(getattr(target, "embed_query", None)) and hasattr(target, "dim"):
+        mark = getattr(target, "fingerprint", None)
+        if isinstance(mark, str) and mark.strip():
+            return target  # type: ignore[return-value]
+    if callable(documents) or callable(target):
+        from .objects import ObjectEmbedder
+
+        return ObjectEmbedder(target, spec=spec)
+    raise InvalidInput(
+        f"embedder: a {type(target).__name__} cannot embed; give a spec such as 'openai:MODEL', an object "
+        "with embed_documents and embed_query, or a function from a list of texts to a list of vectors",
+        field="embedder",
+    )
+
+
+def stack(rows: Iterable[Row], width: int | None) -> NDArray[np.float32]:
+    """Rows as a matrix; a row that is a reason becomes NaN, which every check refuses."""
+    import numpy as np
+
+    given = list(rows)
+    if width is None:
+        width = next((len(row) for row in given if not isinstance(row, str)), 0)
+    matrix = np.full((len(given), width), np.nan, dtype=np.float32)
+    for at, row in enumerate(given):
+        if not isinstance(row, str):
+            matrix[at] = row
+    return matrix
+
+
+def _answer(embedder: Embedder, texts: Sequence[str], end: float | None) -> list[Any]:
+    timeout = None if end is None else max(0.0, end - time.monotonic())
+    if isinstance(embedder, RowEmbedder):
+        return list(embedder.embed_rows(texts, timeout=timeout))
+    try:
+        return list(embedder.embed_documents(texts))
+    except EmbedderError:
+        raise
+    except Exception as error:
+        raise EmbedderError(f"{_name(embedder)}: {_told(error)}", embedder=_name(embedder)) from error
+
+
+def _name(embedder: Embedder) -> str:
+    return spec_of(embedder.fingerprint)
+
+
+def _told(error: Exception) -> str:
+    return f"failed with {type(error).__name__}: {error}".removesuffix(": ")

@@ -1,0 +1,35 @@
+"""The environment variables Otolith reads, each named and explained once.
+
+The table of settings in `otolith.config` points here; nothing else in the package reads the environment
+for a setting.
+"""
+
+import os
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+HOME: Final = "OTOLITH_HOME"
+EMBEDDER: Final = "OTOLITH_EMBEDDER"
+EMBEDDER_URL: Final = "OTOLITH_EMBEDDER_URL"
+EMBEDDER_KEY: Final = "OTOLITH_EMBEDDER_KEY"
+LOCK_TIMEOUT: Final = "OTOLITH_LOCK_TIMEOUT"
+LOG: Final = "OTOLITH_LOG"
+NO_COLOR: Final = "NO_COLOR"
+
+VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        HOME: "directory of the memory; wins over a .otolith directory found nearby",
+        EMBEDDER: "embedder to use, for instance none, auto or openai:MODEL",
+        EMBEDDER_URL: "base URL of the embedding server, for instance http://127.0.0.1:8080/v1",
+        EMBEDDER_KEY: "key for the embedding server; never shown or logged",
+        LOCK_TIMEOUT: "seconds a write waits for another process before it gives up",
+        LOG: "what is told on stderr: error, warning, info or debug (debug shows tracebacks)",
+        NO_COLOR: "any value: no colours",
+    }
+)
+
+
+def read(name: str, environ: Mapping[str, str] | None = None) -> str | None:
+    """Returns the value of an environment variable, None when it is unset or empty."""
+    return (os.environ if environ is None else environ).get(name) or None

@@ -1,0 +1,636 @@
+"""`Memory`: remember, recall, forget."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from ._core import Coverage, Engine, Episode, Hit, Report
+from ._fields import episode_fields, filter_fields, moment, record_fields
+from ._vectors import Vectors
+from .exceptions import EmbedderError, InvalidInput, OtolithError
+from .records import (
+    EmbedReport,
+    ExportReport,
+    Filter,
+    ForgetReport,
+    ImportReport,
+    RememberReport,
+    Status,
+    record_id,
+)
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import BinaryIO, TextIO
+
+    from ._types import VectorLike
+    from .config import Settings
+    from .embedders.base import Embedder
+
+__all__ = ["Memory"]
+
+Progress: TypeAlias = Callable[[int, "int | None"], object]
+"""Called with how many are done and, if known, of how many."""
+Origin: TypeAlias = Literal["user", "assistant", "tool", "web", "import"]
+Which: TypeAlias = "Filter | Mapping[str, Any]"
+Id: TypeAlias = "str | Episode | Hit"
+
+_PAGE = 256
+_EMBED_AT_ONCE = 64
+
+
+class Memory:
+    """A long-term memory in one directory, shared by any number of processes.
+
+    Open it with `Memory.open`. It is safe to use from many threads, and a context manager.
+
+    >>> import otolith
+    >>> with otolith.Memory.open("my-memory") as memory:
+    ...     episode = memory.remember("The deploy failed because the token had expired", tags=["deploy"])
+    ...     memory.recall("why did the deployment fail?")[0].text
+    'The deploy failed because the token had expired'
+    """
+
+    def __init__(self, engine: Engine, vectors: Vectors, settings: Settings, origin: str) -> None:
+        self._engine = engine
+        self._vectors = vectors
+        self._settings = settings
+        self._origin = origin
+
+    @classmethod
+    def open(
+        cls,
+        home: str | os.PathLike[str] | None = None,
+        *,
+        scope: str = "",
+        origin: Origin = "assistant",
+        embedder: str | Embedder | Callable[[list[str]], Any] | None = "auto",
+        create: bool = True,
+        read_only: bool = False,
+        config: Settings | Mapping[str, Any] | None = None,
+    ) -> Memory:
+        """Opens a memory.
+
+        Args:
+            home: Its directory; by default `OTOLITH_HOME`, else the nearest `.otolith` upward from the
+                working directory, else one in the user's data directory.
+            scope: Namespace such as `team/app`: every read and write stays at or below it.
+            origin: Who writes through this handle; `user` and `assistant` are trusted.
+            embedder: `auto` (the one that is set, else the one the home was made with, else keywords only),
+                a spec such as `openai:bge-m3`, an object, or None for keywords only.
+            create: Whether a home that does not exist is made.
+            read_only: Whether the handle refuses every write and never touches a byte.
+            config: Settings by name that go before everything else, or resolved ones.
+
+        Raises:
+            StoreError: The home cannot be used; the message says why and what to do.
+            InvalidInput: An argument or setting is wrong.
+            EmbedderUnavailable: The embedder that was asked for here cannot be had.
+        """
+        if home is not None:
+            home = _home(home)
+        settings = _settings(home, config)
+        engine = Engine.open(
+            home if home is not None else settings.home,
+            scope=scope,
+            origin=origin,
+            create=create,
+            read_only=read_only,
+            lock_timeout=settings.get("lock_timeout"),
+        )
+        try:
+            return cls(engine, Vectors(engine, embedder, settings), settings, origin)
+        except BaseException:
+            engine.close()
+            raise
+
+    # -- writing ------------------------------------------------------------------------------------------
+
+    def remember(
+        self,
+        summary: str,
+        *,
+        id: str | None = None,
+        key: str | None = None,
+        vector: VectorLike | None = None,
+        embed: Literal["now", "later"] = "now",
+        **fields: Any,
+    ) -> Episode:
+        """Stores one record durably; the same id, or the same key in its scope, replaces.
+
+        Args:
+            summary: The memory itself, one sentence or a page.
+            id: An id of ours, to write a record again.
+            key: Idempotency key, unique within the scope.
+            vector: Its vector, made by the handle's embedder; one that cannot be used is refused and counted.
+            embed: `now` spends at most 2 seconds on the vector after the text is safe; `later` leaves it to
+                `embed_pending`. An embedder in this process (`python:`, an object) cannot be stopped midway.
+            **fields: Any other field of `Episode` but those the store sets.
+
+        Raises:
+            InvalidInput: A field is wrong or unknown.
+            StoreError: It could not be stored.
+        """
+        _check_embed(embed)
+        if not isinstance(summary, str):
+            raise InvalidInput(f"summary: give a str, not {type(summary).__name__}", field="summary")
+        given = {"summary": summary, **fields}
+        if key is not None:
+            given["key"] = key
+        outcome = self._engine.put(record_fields(given), id=id, vector=vector)
+        episode = outcome.episode
+        assert episode is not None, "a single write gives its record or raises"
+        if outcome.vector_refused is not None:
+            self._vectors.note(f"a given vector {outcome.vector_refused}; its text is kept")
+        elif vector is None and embed == "now":
+            self._vectors.after_write([episode.id])
+        return episode
+
+    def remember_many(
+        self,
+        episodes: Iterable[Episode | Mapping[str, Any] | str],
+        *,
+        batch: int = 1000,
+        embed: Literal["now", "later"] = "now",
+        progress: Progress | None = None,
+    ) -> RememberReport:
+        """Stores many records, one transaction a batch. A record that is wrong does not stop the rest.
+
+        Args:
+            episodes: Records; a str is a summary, a dict may hold `id`, `key` and `vector` too.
+            batch: Records in a transaction.
+            embed: `now` embeds each batch after its commit, as long as the embedder answers.
+            progress: Called after each batch with (written or failed so far, total if known).
+        """
+        _check_embed(embed)
+        _check_positive("batch", batch)
+        total = len(episodes) if isinstance(episodes, Sized) else None
+        failed: list[tuple[int, OtolithError]] = []
+        ids: list[str | None] = []
+        created = attached = refused = written = waiting = 0
+        embedding = embed == "now" and self._vectors.embedder is not None
+        supply = iter(episodes)
+        while part := list(islice(supply, batch)):
+            start = len(ids)
+            ids.extend([None] * len(part))
+            places: list[int] = []
+            records: list[dict[str, Any]] = []
+            vectors: list[VectorLike | None] = []
+            for place, one in enumerate(part, start):
+                try:
+                    record, vector = _record(one)
+                except OtolithError as error:
+                    failed.append((place, error))
+                else:
+                    places.append(place)
+                    records.append(record)
+                    vectors.append(vector)
+            bare: list[str] = []
+            given = vectors if any(vector is not None for vector in vectors) else None
+            outcomes = self._engine.put_many(records, vectors=given) if records else []
+            for place, vector, outcome in zip(places, vectors, outcomes, strict=True):
+                if outcome.episode is None:
+                    failed.append((place, _told(outcome.error)))
+                    continue
+                ids[place] = outcome.episode.id
+                written += 1
+                created += outcome.created
+                if outcome.vector_refused is not None:
+                    refused += 1
+                    self._vectors.note(f"a given vector {outcome.vector_refused}; its text is kept")
+                elif vector is not None:
+                    attached += 1
+                else:
+                    bare.append(outcome.episode.id)
+            while embedding and bare:
+                done = self._vectors.after_write(bare[:_EMBED_AT_ONCE], seconds=None)
+                if done is None:
+                    embedding = False  # the rest waits for embed_pending
+                else:
+                    attached += done.attached
+                    refused += done.refused
+                    del bare[:_EMBED_AT_ONCE]
+            waiting += self._vectors.waiting(bare)
+            if progress is not None:
+                progress(len(ids), total)
+        failed.sort(key=lambda one: one[0])
+        return RememberReport(
+            written=written,
+            created=created,
+            replaced=written - created,
+            failed=tuple(failed),
+            ids=tuple(ids),
+            vectors_attached=attached,
+            vectors_pending=waiting,
+            vectors_refused=refused,
+        )
+
+    def update(self, id: Id, *, expect: datetime | None = None, **fields: Any) -> Episode:
+        """Changes fields of a record.
+
+        Args:
+            id: The record.
+            expect: Its `updated_at` as the caller read it.
+            **fields: What to set; None empties a field that may be empty.
+
+        Raises:
+            NotFound: There is no such record.
+            Conflict: It changed since `expect`.
+            InvalidInput: A field is wrong or unknown.
+        """
+        if expect is not None:
+            expect = moment("expect", expect)
+        episode = self._engine.update(record_id(id), record_fields(fields), expect=expect)
+        self._vectors.after_write([episode.id])
+        return episode
+
+    def forget(self, *ids: Id) -> int:
+        """Deletes records everywhere.
+
+        Args:
+            *ids: The records.
+
+        Returns:
+            How many of them there were.
+        """
+        return self._engine.forget([record_id(one) for one in ids])
+
+    def forget_where(self, filter: Which, *, dry_run: bool = False) -> ForgetReport:
+        """Deletes every record that matches, in one transaction.
+
+        Args:
+            filter: Which; one that holds nothing is refused. `Filter(scope="")` means everything the handle
+                sees.
+            dry_run: Only tell what would go.
+        """
+        checked = filter_fields(filter)
+        if not checked:
+            raise InvalidInput(
+                'filter: is empty; pass Filter(scope="") if everything is to be forgotten', field="filter"
+            )
+        ids = tuple(self._engine.forget_where(checked, dry_run=dry_run))
+        return ForgetReport(ids=ids, count=len(ids), dry_run=dry_run)
+
+    def embed_pending(self, *, batch: int = 64, progress: Progress | None = None) -> EmbedReport:
+        """Makes the vectors that are missing or out of date. May be stopped at any time and run again.
+
+        Args:
+            batch: Records at a time; each batch is safe once it is done.
+            progress: Called after each batch with (done, total).
+
+        Returns:
+            What was done. If the embedder failed on the way, `error` says how and the rest is still pending.
+
+        Raises:
+            EmbedderError: The handle has no embedder, or the home's vectors are of another.
+        """
+        _check_positive("batch", batch)
+        self._vectors.require()
+        total = _waiting(self._engine.coverage())
+        embedded = refused = outdated = 0
+        error: OtolithError | None = None
+        after: str | None = None
+        while todo := self._engine.pending(after=after, limit=batch):
+            after = todo[-1].id
+            try:
+                done = self._vectors.embed(todo)
+            except EmbedderError as stopped:
+                self._vectors.note(str(stopped))
+                error = stopped
+                break
+            embedded += done.attached
+            refused += done.refused
+            outdated += done.outdated
+            if progress is not None:
+                progress(embedded + refused + outdated, total)
+        return EmbedReport(
+            embedded=embedded,
+            refused=refused,
+            outdated=outdated,
+            remaining=_waiting(self._engine.coverage()),
+            error=error,
+        )
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    def recall(
+        self,
+        query: str | None = None,
+        k: int = 10,
+        *,
+        vector: VectorLike | None = None,
+        filter: Which | None = None,
+        explain: bool = False,
+        min_relevance: float = 0.0,
+        fusion: Literal["weighted", "rrf"] = "weighted",
+        weights: Mapping[str, float] | None = None,
+        legs: Sequence[str] | None = None,
+    ) -> Report:
+        """Searches by words and, if there is an embedder, by meaning.
+
+        Args:
+            query: The question.
+            k: Hits wanted; 0 gives an empty report, more than there are gives all.
+            vector: The question's vector, if the caller has it.
+            filter: Which records to look at, applied before ranking.
+            explain: Whether each hit carries how its score came about.
+            min_relevance: Leave out hits whose `relevance` (0 to 1, absolute) is lower.
+            fusion: How the legs are put together.
+            weights: Weight of each leg by name.
+            legs: Only these legs: `lexical`, `vector`.
+
+        Returns:
+            The hits, and which legs ran. A leg that could not run says why in `legs`.
+        """
+        checked = filter_fields(filter)
+        if isinstance(legs, str):
+            legs = [legs]
+        reason = None
+        wanted = k != 0 and (legs is None or "vector" in legs)
+        if vector is None and wanted and isinstance(query, str) and query.strip():
+            vector, reason = self._vectors.query(query)
+        return self._engine.recall(
+            query,
+            k,
+            vector=vector,
+            vector_reason=reason,
+            filter=checked,
+            explain=explain,
+            min_relevance=min_relevance,
+            fusion=fusion,
+            weights=weights,
+            legs=legs,
+        )
+
+    def recall_many(
+        self,
+        queries: Iterable[str],
+        k: int = 10,
+        *,
+        filter: Which | None = None,
+        explain: bool = False,
+        min_relevance: float = 0.0,
+        fusion: Literal["weighted", "rrf"] = "weighted",
+        weights: Mapping[str, float] | None = None,
+        legs: Sequence[str] | None = None,
+    ) -> list[Report]:
+        """As `recall`, for several questions; one report each, in their order.
+
+        Args:
+            queries: The questions.
+            k: As in `recall`.
+            filter: As in `recall`.
+            explain: As in `recall`.
+            min_relevance: As in `recall`.
+            fusion: As in `recall`.
+            weights: As in `recall`.
+            legs: As in `recall`.
+        """
+        if isinstance(queries, str):
+            raise InvalidInput("queries: give a list of questions; for one there is recall", field="queries")
+        return [
+            self.recall(
+                query,
+                k,
+                filter=filter,
+                explain=explain,
+                min_relevance=min_relevance,
+                fusion=fusion,
+                weights=weights,
+                legs=legs,
+            )
+            for query in queries
+        ]
+
+    def get(self, id: Id) -> Episode:
+        """The record with this id as it is now.
+
+        Raises:
+            NotFound: There is none in the handle's scope.
+        """
+        return self._engine.get(record_id(id))
+
+    def find(self, id_prefix: str) -> list[str]:
+        """The ids that start like this, at most 100.
+
+        Args:
+            id_prefix: The first characters of an id.
+        """
+        return self._engine.find(id_prefix)
+
+    def episodes(
+        self,
+        filter: Which | None = None,
+        *,
+        newest_first: bool = True,
+        after: Id | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Episode]:
+        """The records that match, in the order they were created.
+
+        Pages are read as they are needed: what is written meanwhile may or may not come.
+
+        Args:
+            filter: Which; all by default.
+            newest_first: The order.
+            after: Go on after this record, itself left out.
+            limit: At most so many.
+        """
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+            raise InvalidInput(f"limit: {limit!r} is not a number from 0 up", field="limit")
+        start = None if after is None else record_id(after)
+        return self._pages(filter_fields(filter), newest_first, start, limit)
+
+    def _pages(
+        self, filter: dict[str, Any] | None, newest_first: bool, after: str | None, left: int | None
+    ) -> Iterator[Episode]:
+        while left is None or left > 0:
+            size = _PAGE if left is None else min(_PAGE, left)
+            page, after = self._engine.page(filter, newest_first=newest_first, after=after, limit=size)
+            yield from page
+            if after is None:
+                return
+            if left is not None:
+                left -= len(page)
+
+    def count(self, filter: Which | None = None) -> int:
+        """How many records match.
+
+        Args:
+            filter: Which; all by default.
+        """
+        return self._engine.count(filter_fields(filter))
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def __bool__(self) -> bool:
+        return True  # an empty memory is a memory
+
+    def coverage(self) -> Coverage:
+        """How many records have a current vector, and why others have none."""
+        return self._engine.coverage()
+
+    def status(self) -> Status:
+        """The state of the memory, as `otolith status` shows it."""
+        info = self._engine.info()
+        home = self._engine.home_embedder()
+        ignored = [f"ignored {one.name} = {one.value}: {one.reason}" for one in self._settings.ignored]
+        embedder = self._vectors.embedder
+        return Status(
+            home=self._engine.home,
+            scope=self._engine.scope,
+            origin=self._origin,
+            read_only=self._engine.read_only,
+            records=self._engine.count(),
+            coverage=self._engine.coverage(),
+            embedder=self._vectors.spec,
+            embedder_source=self._vectors.source,
+            fingerprint=None if embedder is None else embedder.fingerprint,
+            home_embedder=None if home is None else home[0],
+            home_dim=None if home is None else home[1],
+            foreign_vectors=self._engine.foreign_vectors(),
+            format_version=info.get("format_version"),
+            created=info.get("created"),
+            file_bytes=info.get("file_bytes"),
+            analyzer=info.get("analyzer"),
+            unreadable=info.get("unreadable", 0),
+            notices=(*ignored, *info.get("notices", ()), *self._vectors.notices()),
+        )
+
+    # -- moving -------------------------------------------------------------------------------------------
+
+    def export(
+        self, dest: str | os.PathLike[str] | BinaryIO | TextIO, *, vectors: bool = True
+    ) -> ExportReport:
+        """Writes all records the handle sees as JSON lines that `import_` restores exactly.
+
+        Args:
+            dest: A file, which appears only when it is whole; `-` for stdout; or an open file.
+            vectors: Whether vectors go with the text.
+        """
+        from .transfer import export
+
+        return export(self._engine, dest, vectors=vectors)
+
+    def import_(
+        self,
+        src: str | os.PathLike[str] | BinaryIO | TextIO,
+        *,
+        format: Literal["otolith", "jsonl"] = "otolith",
+        mapping: Mapping[str, str | None] | None = None,
+        key: str | None = None,
+        partial: bool = False,
+        progress: Progress | None = None,
+    ) -> ImportReport:
+        """Reads records from a file. Doing it again changes nothing when records have an id or a key.
+
+        Args:
+            src: A file, `-` for stdin, or an open file.
+            format: `otolith`: what `export` wrote, restored exactly. `jsonl`: somebody else's JSON lines;
+                their records have origin `import`, which is not trusted, and get their vectors by
+                `embed_pending`.
+            mapping: For `jsonl`: where each field is, as a dotted path; fields not named here are taken from
+                the same name, and None leaves one out. `metadata.NAME` sets one entry.
+            key: For `jsonl`: path of what makes a line the same when it comes again; by default its `id`.
+            partial: For `otolith`: take what is whole of a damaged file; else it is refused untouched.
+            progress: Called now and then with (lines done, total if known).
+
+        Raises:
+            StoreCorrupt: An export that is cut off or altered; nothing was changed.
+            FormatTooNew: Written by a newer version; nothing was changed.
+            InvalidInput: It is not what `format` says, or an argument is wrong.
+        """
+        from .transfer import import_export, import_lines
+
+        if format == "otolith":
+            if mapping is not None or key is not None:
+                raise InvalidInput('mapping and key: are for format="jsonl"', field="mapping")
+            return import_export(self._engine, src, partial=partial, progress=progress)
+        if format == "jsonl":
+            return import_lines(self._engine, src, mapping=mapping, key=key, progress=progress)
+        raise InvalidInput(f"format: {format!r} is not one of otolith, jsonl", field="format")
+
+    # -- closing ------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Closes the handle; later calls raise `StoreError`. Closing twice is fine."""
+        with contextlib.suppress(Exception):
+            self._vectors.close()
+        self._engine.close()
+
+    def __enter__(self) -> Memory:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        scope = f", scope={self._engine.scope!r}" if self._engine.scope else ""
+        return f"Memory({self._engine.home!r}{scope}, embedder={self._vectors.spec!r})"
+
+
+def _home(home: object) -> str:
+    if not isinstance(home, (str, os.PathLike)):
+        raise InvalidInput(f"home: give a path, not {type(home).__name__}", field="home")
+    path = os.fspath(home)
+    if not isinstance(path, str) or not path.strip() or "\0" in path:
+        raise InvalidInput(f"home: {path!r} is not a path", field="home")
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def _settings(home: str | None, config: Settings | Mapping[str, Any] | None) -> Settings:
+    from .config import Settings, resolve
+
+    if isinstance(config, Settings):
+        return config
+    if config is not None and not isinstance(config, Mapping):
+        raise InvalidInput(f"config: give a mapping of settings, not {type(config).__name__}", field="config")
+    return resolve(home=home, flags=config)
+
+
+def _record(one: object) -> tuple[dict[str, Any], VectorLike | None]:
+    """Checked fields of one record of `remember_many`, and its vector."""
+    if isinstance(one, Episode):
+        return {**record_fields(episode_fields(one)), "id": one.id}, None
+    if isinstance(one, str):
+        return record_fields({"summary": one}), None
+    if not isinstance(one, Mapping):
+        raise InvalidInput(
+            f"episode: give an Episode, dict or str, not {type(one).__name__}", field="episode"
+        )
+    given = dict(one)
+    vector = given.pop("vector", None)
+    id = given.pop("id", None)
+    checked = record_fields(given)
+    if id is not None:
+        checked["id"] = record_id(id)
+    return checked, vector
+
+
+def _told(error: Exception | None) -> OtolithError:
+    return error if isinstance(error, OtolithError) else OtolithError(str(error))
+
+
+def _waiting(coverage: Coverage) -> int:
+    return coverage.pending + coverage.stale
+
+
+def _check_embed(embed: str) -> None:
+    if embed not in ("now", "later"):
+        raise InvalidInput(f"embed: {embed!r} is not one of now, later", field="embed")
+
+
+def _check_positive(name: str, value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidInput(f"{name}: {value!r} is not a number from 1 up", field=name)

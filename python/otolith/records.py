@@ -1,0 +1,278 @@
+"""What goes in and comes out: the compiled record classes, filters and the reports of long calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from os import PathLike
+from typing import Any, Literal
+
+from ._core import (
+    Analysis,
+    Coverage,
+    Episode,
+    Explanation,
+    FilterEffect,
+    Hit,
+    HybridIndex,
+    IndexHit,
+    IndexParams,
+    Inserted,
+    Leg,
+    Report,
+)
+from .exceptions import InvalidInput, OtolithError
+
+__all__ = [
+    "Analysis",
+    "Coverage",
+    "EmbedReport",
+    "Episode",
+    "Explanation",
+    "ExportReport",
+    "Filter",
+    "FilterEffect",
+    "ForgetReport",
+    "Hit",
+    "HybridIndex",
+    "ImportReport",
+    "IndexHit",
+    "IndexParams",
+    "Inserted",
+    "Leg",
+    "RememberReport",
+    "Report",
+    "Status",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Filter:
+    """Which records a call looks at. Everything is optional; what is given must all hold.
+
+    Args:
+        ids: Only these.
+        not_ids: None of these.
+        kinds: Kinds of record; `episode` is the only one there is.
+        scope: This scope and everything below it; `""` is everything the handle sees.
+        user_id: Exactly this user.
+        agent_id: Exactly this agent.
+        session_id: Exactly this session.
+        task_id: Exactly this task.
+        working_dir: This directory; a relative path starts at the current one, `~` is the home directory.
+        below: With `working_dir`, everything below it too.
+        tags: All of these.
+        outcome: `success`, `failure`, `blocked` or `cancelled`.
+        source: `task`, `conversation`, `document` or `import`.
+        actor: Exactly this actor.
+        origin: `user`, `assistant`, `tool`, `web` or `import`.
+        trust: `trusted` or `untrusted`.
+        since: Happened at this moment or later (`occurred_at`), with an offset.
+        until: Happened before this moment, with an offset.
+        metadata: Each of these entries has this value.
+        status: `active` or `quarantined`.
+    """
+
+    ids: tuple[str, ...] | None = None
+    not_ids: tuple[str, ...] | None = None
+    kinds: tuple[str, ...] | None = None
+    scope: str | None = None
+    user_id: str | None = None
+    agent_id: str | None = None
+    session_id: str | None = None
+    task_id: str | None = None
+    working_dir: str | PathLike[str] | None = None
+    below: bool = False
+    tags: tuple[str, ...] | None = None
+    outcome: Literal["success", "failure", "blocked", "cancelled"] | None = None
+    source: Literal["task", "conversation", "document", "import"] | None = None
+    actor: str | None = None
+    origin: Literal["user", "assistant", "tool", "web", "import"] | None = None
+    trust: Literal["trusted", "untrusted"] | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    metadata: Mapping[str, str | int | float | bool | None] | None = None
+    status: Literal["active", "quarantined"] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields that are set."""
+        given = ((one.name, getattr(self, one.name)) for one in fields(self))
+        return {name: value for name, value in given if value is not None and value is not False}
+
+
+class _Counts:
+    """A frozen dataclass that turns into plain data."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, ready for JSON."""
+        return {one.name: _plain(getattr(self, one.name)) for one in fields(self)}  # type: ignore[arg-type]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, OtolithError):
+        return str(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return value.to_dict() if hasattr(value, "to_dict") else value
+
+
+@dataclass(frozen=True, slots=True)
+class RememberReport(_Counts):
+    """What became of `remember_many`.
+
+    Attributes:
+        written: Records in the store now: created and replaced ones.
+        created: Records that were new.
+        replaced: Records whose id or key was there before.
+        failed: Position (from 0) and error of each record that was refused.
+        ids: The id of each record by position, None where it failed.
+        vectors_attached: Records that got their vector.
+        vectors_pending: Records that wait for `embed_pending`.
+        vectors_refused: Records whose vector cannot be used; their text is kept and searched.
+    """
+
+    written: int
+    created: int
+    replaced: int
+    failed: tuple[tuple[int, OtolithError], ...]
+    ids: tuple[str | None, ...]
+    vectors_attached: int = 0
+    vectors_pending: int = 0
+    vectors_refused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedReport(_Counts):
+    """What became of `embed_pending`.
+
+    Attributes:
+        embedded: Records that got their vector.
+        refused: Records whose vector cannot be used, each recorded with its reason.
+        outdated: Records whose text changed or went away while it was embedded.
+        remaining: Records that still wait.
+        error: Why it stopped early, if it did; run it again to go on.
+    """
+
+    embedded: int
+    refused: int
+    outdated: int
+    remaining: int
+    error: OtolithError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetReport(_Counts):
+    """What `forget_where` forgot, or would forget.
+
+    Attributes:
+        ids: The records.
+        count: How many they are.
+        dry_run: Whether nothing was changed.
+    """
+
+    ids: tuple[str, ...]
+    count: int
+    dry_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExportReport(_Counts):
+    """What `export` wrote.
+
+    Attributes:
+        path: The file, None if it went to a stream.
+        records: Number of records.
+        vectors: Number of records with vectors.
+        bytes: Size in bytes.
+        sha256: Checksum of everything before the last line, as the last line has it.
+    """
+
+    path: str | None
+    records: int
+    vectors: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport(_Counts):
+    """What became of `import_`.
+
+    Attributes:
+        read: Lines that held a record or should have.
+        created: Records that were new.
+        replaced: Records whose id or key was there before.
+        unchanged: Records that were there already, exactly so.
+        failed: Line number (from 1) and error of each line that was not imported.
+        vectors: Records that came with vectors.
+        ignored: Names in strangers' lines that are no field here, and how many lines had them.
+    """
+
+    read: int
+    created: int
+    replaced: int
+    unchanged: int
+    failed: tuple[tuple[int, OtolithError], ...]
+    vectors: int = 0
+    ignored: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Status(_Counts):
+    """The state of a memory, as `otolith status` shows it.
+
+    Attributes:
+        home: Its directory.
+        scope: Scope of the handle.
+        origin: Origin of what the handle writes.
+        read_only: Whether the handle refuses writes.
+        records: Records the handle sees.
+        coverage: How many of them have a current vector.
+        embedder: Spec of the handle's embedder, None for keyword search only.
+        embedder_source: Where it was asked for (argument, environment, file, home), or why there is none.
+        fingerprint: What its vectors are stored under.
+        home_embedder: Fingerprint the home's vectors were made with.
+        home_dim: Their width.
+        foreign_vectors: Records with vectors of another embedder than the handle's, by fingerprint.
+        format_version: Format of the store.
+        created: When the home was made.
+        file_bytes: Size of the store.
+        analyzer: Id of the text analyzer.
+        unreadable: Rows that could not be read.
+        notices: What went wrong without stopping anything, newest last.
+    """
+
+    home: str | None
+    scope: str
+    origin: str
+    read_only: bool
+    records: int
+    coverage: Coverage
+    embedder: str | None
+    embedder_source: str
+    fingerprint: str | None
+    home_embedder: str | None
+    home_dim: int | None
+    foreign_vectors: Mapping[str, int]
+    format_version: int | None
+    created: Any
+    file_bytes: int | None
+    analyzer: str | None
+    unreadable: int
+    notices: tuple[str, ...]
+
+
+def record_id(value: object) -> str:
+    """The id in a str, an `Episode` or a `Hit`."""
+    if isinstance(value, (Episode, Hit)):
+        return value.id
+    if isinstance(value, str):
+        return value
+    raise InvalidInput(f"id: give a str, an Episode or a Hit, not {type(value).__name__}", field="id")

@@ -1,0 +1,252 @@
+"""Reading the JSON lines of others: each line on its own, the broken ones reported by their number."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from otolith._fields import FIELDS, moment_of_import, record_fields
+from otolith.exceptions import InvalidInput, OtolithError, StoreError
+from otolith.records import ImportReport
+
+from .streams import Line, lines, source
+
+if TYPE_CHECKING:
+    from otolith._core import Engine
+
+__all__ = ["import_lines"]
+
+_LONGEST_LINE = 32 << 20
+_BATCH_RECORDS = 500
+_BATCH_BYTES = 16 << 20
+_IGNORED_NAMES = 100
+_MISSING: Final = object()
+_OURS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE)
+# A file says of itself who wrote it: such a claim is believed only when the caller maps it.
+_NEVER_BY_NAME = frozenset({"origin", "trust"})
+_NAMES = frozenset({"key", "actor", "agent_id", "task_id", "session_id", "user_id"})
+
+
+def import_lines(
+    engine: Engine,
+    src: object,
+    *,
+    mapping: Mapping[str, str | None] | None,
+    key: str | None,
+    progress: Callable[[int, int | None], object] | None,
+) -> ImportReport:
+    """Imports somebody's JSON lines.
+
+    Args:
+        engine: The open engine.
+        src: A path, `-` for stdin, or an open file.
+        mapping: Field to dotted path; None leaves a field out.
+        key: Path of what makes a line the same when it comes again.
+        progress: Called with (lines done, None).
+    """
+    reader = _Reader(mapping, key)
+    read = created = replaced = 0
+    failed: list[tuple[int, OtolithError]] = []
+    batch: list[tuple[int, dict[str, Any]]] = []
+    size = 0
+
+    def write() -> None:
+        nonlocal created, replaced
+        for number, outcome in _put(engine, batch):
+            if isinstance(outcome, OtolithError):
+                failed.append((number, outcome))
+            elif outcome:
+                created += 1
+            else:
+                replaced += 1
+        batch.clear()
+
+    with source(src, rewindable=False) as (stream, _):
+        for line in lines(stream, _LONGEST_LINE):
+            if line.content is not None and not line.content.strip():
+                continue
+            read += 1
+            try:
+                batch.append((line.number, reader.record(line)))
+            except OtolithError as error:
+                failed.append((line.number, error))
+            size += len(line.content or b"")
+            if len(batch) >= _BATCH_RECORDS or size >= _BATCH_BYTES:
+                write()
+                size = 0
+                if progress is not None:
+                    progress(read, None)
+        write()
+    if progress is not None:
+        progress(read, read)
+    failed.sort(key=lambda one: one[0])
+    return ImportReport(
+        read=read,
+        created=created,
+        replaced=replaced,
+        unchanged=0,
+        failed=tuple(failed),
+        ignored=reader.ignored,
+    )
+
+
+def _put(engine: Engine, batch: list[tuple[int, dict[str, Any]]]) -> list[tuple[int, bool | OtolithError]]:
+    """Writes a batch; for each line whether it was new, or its error."""
+    if not batch:
+        return []
+    outcomes = engine.put_many([record for _, record in batch])
+    told: list[tuple[int, bool | OtolithError]] = []
+    for (number, _), outcome in zip(batch, outcomes, strict=True):
+        error = outcome.error
+        if outcome.episode is not None:
+            told.append((number, outcome.created))
+        elif isinstance(error, StoreError):
+            raise error
+        else:
+            told.append((number, error if isinstance(error, OtolithError) else OtolithError(str(error))))
+    return told
+
+
+class _Reader:
+    """Makes a record of a line.
+
+    Args:
+        mapping: Field to dotted path.
+        key: Path of the key.
+    """
+
+    def __init__(self, mapping: Mapping[str, str | None] | None, key: str | None) -> None:
+        self._paths: dict[str, str] = {
+            name: name for name in (*FIELDS, "key", "id") if name not in _NEVER_BY_NAME
+        }
+        for name, path in (mapping or {}).items():
+            if name not in FIELDS and name not in ("key", "id") and not name.startswith("metadata."):
+                known = ", ".join((*FIELDS, "key", "id", "metadata.NAME"))
+                raise InvalidInput(f"mapping: {name!r} is not a field; there are {known}", field="mapping")
+            if path is not None and not isinstance(path, str):
+                raise InvalidInput(f"mapping: give a path for {name}, not {path!r}", field="mapping")
+            if path:
+                self._paths[name] = path
+            else:
+                self._paths.pop(name, None)
+        if key is not None and (not isinstance(key, str) or not key.strip()):
+            raise InvalidInput("key: give the path of a field of each line", field="key")
+        self._key = key
+        self._used = {path.split(".")[0] for path in self._paths.values()} | set(self._paths.values())
+        if key is not None:
+            self._used |= {key, key.split(".")[0]}
+        self.ignored: dict[str, int] = {}
+
+    def record(self, line: Line) -> dict[str, Any]:
+        """The fields of one line, checked.
+
+        Raises:
+            InvalidInput: The line is no record.
+        """
+        parsed = _object(line)
+        given: dict[str, Any] = {"origin": "import", "source": "import"}
+        metadata: dict[str, Any] = {}
+        for name, path in self._paths.items():
+            value = _at(parsed, path)
+            if value is _MISSING or value is None or name == "id":
+                continue
+            if name.startswith("metadata."):
+                metadata[name.removeprefix("metadata.")] = _meta(value)
+            elif name == "metadata" and isinstance(value, Mapping):
+                metadata = {**{str(one): _meta(item) for one, item in value.items()}, **metadata}
+            elif name == "occurred_at":
+                given[name] = moment_of_import(name, value)
+            else:
+                given[name] = _text_of_number(value) if name in _NAMES else value
+        if metadata:
+            given["metadata"] = metadata
+        if "summary" not in given:
+            names = ", ".join(list(parsed)[:20]) or "nothing"
+            raise InvalidInput(
+                f"summary: is not there; the line has {names}; map one of them, as in summary=text",
+                field="summary",
+            )
+        own = self._identity(parsed, given)
+        record = record_fields(given)
+        if own is not None:
+            record["id"] = own
+        for name in parsed:
+            if name not in self._used and (name in self.ignored or len(self.ignored) < _IGNORED_NAMES):
+                self.ignored[name] = self.ignored.get(name, 0) + 1
+        return record
+
+    def _identity(self, parsed: dict[str, Any], given: dict[str, Any]) -> str | None:
+        """Sets the key by which the line is known later; returns its id if that is one of ours."""
+        if self._key is not None:
+            value = _at(parsed, self._key)
+            if value is _MISSING or value is None:
+                raise InvalidInput(f"key: the line has no {self._key}", field="key")
+            given["key"] = f"import:jsonl:{_name('key', value)}"
+            return None
+        value = _at(parsed, self._paths["id"]) if "id" in self._paths else _MISSING
+        if value is _MISSING or value is None:
+            return None
+        name = _name("id", value)
+        if _OURS.fullmatch(name):
+            return name.lower()
+        given.setdefault("key", f"import:jsonl:{name}")
+        return None
+
+
+def _object(line: Line) -> dict[str, Any]:
+    if line.content is None:
+        raise InvalidInput(
+            f"line: is longer than {_LONGEST_LINE} bytes, more than a record may be", field="line"
+        )
+    try:
+        parsed = json.loads(line.content.decode("utf-8"), parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"line: is not UTF-8 at byte {error.start}", field="line") from None
+    except RecursionError:
+        raise InvalidInput("line: is nested too deeply", field="line") from None
+    except ValueError as error:
+        raise InvalidInput(f"line: is not JSON: {error}", field="line") from None
+    if not isinstance(parsed, dict):
+        raise InvalidInput("line: is not a JSON object", field="line")
+    return parsed
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _at(value: Any, path: str) -> Any:
+    """What a dotted path leads to; numbers are places in lists. A name with dots of its own goes first."""
+    if isinstance(value, dict) and path in value:
+        return value[path]
+    for part in path.split("."):
+        if isinstance(value, dict) and part in value:
+            value = value[part]
+        elif isinstance(value, list) and part.isascii() and part.isdigit() and int(part[:9]) < len(value):
+            value = value[int(part[:9])]
+        else:
+            return _MISSING
+    return value
+
+
+def _text_of_number(value: Any) -> Any:
+    """Others number their sessions and users; here these are names."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _name(field: str, value: Any) -> str:
+    value = _text_of_number(value)
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidInput(f"{field}: {value!r} is neither a name nor a whole number", field=field)
+    return value
+
+
+def _meta(value: Any) -> Any:
+    """Metadata is flat here: what is nested is kept as its JSON text, and so are numbers beyond 64 bits."""
+    if isinstance(value, (dict, list)):
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return str(value)
+    return value

@@ -1,0 +1,229 @@
+"""Where lines come from and go to: files, stdin and stdout, open files."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, Protocol, cast
+
+from otolith.exceptions import InvalidInput, StoreError
+
+__all__ = ["Line", "Output", "lines", "output", "source"]
+
+_CHUNK = 1 << 20
+
+
+class Line(NamedTuple):
+    """One line of a file.
+
+    Attributes:
+        number: From 1.
+        content: Its bytes without the line end; None if it is longer than was allowed.
+    """
+
+    number: int
+    content: bytes | None
+
+
+def lines(stream: BinaryIO, longest: int) -> Iterator[Line]:
+    """The lines of a stream, one in memory at a time. A byte order mark at the start is left out.
+
+    Args:
+        stream: An open binary stream.
+        longest: Most bytes in a line; the rest of a longer one is skipped.
+    """
+    number = 0
+    while content := stream.readline(longest + 1):
+        number += 1
+        if number == 1:
+            if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+                raise InvalidInput("src: is UTF-16; convert it to UTF-8 first", field="src")
+            content = content.removeprefix(b"\xef\xbb\xbf")
+        if len(content) > longest and not content.endswith(b"\n"):
+            while (rest := stream.readline(_CHUNK)) and not rest.endswith(b"\n"):
+                pass
+            yield Line(number, None)
+        else:
+            yield Line(number, content.rstrip(b"\r\n"))
+
+
+@contextlib.contextmanager
+def source(src: object, *, rewindable: bool) -> Iterator[tuple[BinaryIO, str]]:
+    """Opens what is to be read, as bytes.
+
+    Args:
+        src: A path, `-` for stdin, or an open file.
+        rewindable: Whether it must be possible to read it twice; what cannot seek goes to a temporary file.
+
+    Yields:
+        The stream at its start, and its name for messages.
+    """
+    with contextlib.ExitStack() as stack:
+        stream: BinaryIO
+        if src == "-":
+            if sys.stdin is None:
+                raise InvalidInput("src: stdin is closed; give a file", field="src")
+            stream, name = sys.stdin.buffer, "stdin"
+        elif isinstance(src, (str, os.PathLike)):
+            name = _path(src, "src")
+            try:
+                stream = stack.enter_context(open(os.path.expanduser(name), "rb"))
+            except OSError as error:
+                raise _unusable(name, error, "give a file that can be read") from error
+        else:
+            stream, name = _binary(src, "src"), str(getattr(src, "name", "the open file"))
+        if rewindable and not _seekable(stream):
+            # Bound to this machine, readable by this user only, and gone at the end.
+            spool = stack.enter_context(tempfile.TemporaryFile())
+            while chunk := stream.read(_CHUNK):
+                spool.write(chunk)
+            spool.seek(0)
+            stream = cast("BinaryIO", spool)
+        try:
+            yield stream, name
+        except OSError as error:
+            raise _unusable(name, error, "reading stopped there") from error
+
+
+class _Writable(Protocol):
+    def write(self, data: bytes, /) -> Any: ...
+
+
+class Output:
+    """Writes lines and keeps their size and checksum.
+
+    Args:
+        stream: Where they go.
+        path: The file behind it, if it is one.
+    """
+
+    def __init__(self, stream: _Writable, path: str | None) -> None:
+        self._stream = stream
+        self._hash = hashlib.sha256()
+        self.path = path
+        self.size = 0
+
+    def line(self, text: str) -> None:
+        """Writes one line."""
+        data = text.encode("utf-8") + b"\n"
+        self._hash.update(data)
+        self.size += len(data)
+        self._stream.write(data)
+
+    def checksum(self) -> str:
+        """SHA-256 of all lines so far."""
+        return self._hash.hexdigest()
+
+
+@contextlib.contextmanager
+def output(dest: object) -> Iterator[Output]:
+    """Opens what is to be written. A file appears under its name only when the block ends well.
+
+    Args:
+        dest: A path, `-` for stdout, or an open file.
+    """
+    if dest == "-":
+        if sys.stdout is None:
+            raise InvalidInput("dest: stdout is closed; give a file", field="dest")
+        sys.stdout.flush()
+        yield Output(sys.stdout.buffer, None)
+        sys.stdout.buffer.flush()
+    elif not isinstance(dest, (str, os.PathLike)):
+        yield Output(_writer(dest), None)
+    else:
+        name = _path(dest, "dest")
+        try:
+            with _file(name) as stream:
+                yield Output(stream, name)
+        except OSError as error:
+            raise _unusable(name, error, "nothing was written there; give another place") from error
+
+
+@contextlib.contextmanager
+def _file(name: str) -> Iterator[BinaryIO]:
+    target = Path(os.path.realpath(os.path.expanduser(name)))
+    if target.exists() and not target.is_file() and not target.is_dir():
+        # A pipe or device is written to, never replaced.
+        with target.open("wb") as stream:
+            yield stream
+        return
+    if target.is_dir():
+        raise IsADirectoryError(21, "is a directory", name)
+    mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o600
+    descriptor, beside = tempfile.mkstemp(prefix=f".{target.name[:200]}.", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            yield cast("BinaryIO", stream)
+            stream.flush()
+            if hasattr(os, "fchmod"):
+                os.fchmod(stream.fileno(), mode)
+            os.fsync(stream.fileno())
+        os.replace(beside, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(beside)
+        raise
+    if hasattr(os, "O_DIRECTORY"):
+        directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+def _binary(src: object, field: str) -> BinaryIO:
+    if isinstance(src, io.TextIOBase):
+        buffer = getattr(src, "buffer", None)
+        if buffer is not None:
+            return cast("BinaryIO", buffer)
+        return io.BytesIO(src.read().encode("utf-8", "surrogatepass"))
+    if callable(getattr(src, "readline", None)):
+        return cast("BinaryIO", src)
+    raise InvalidInput(f"{field}: give a path or an open file, not {type(src).__name__}", field=field)
+
+
+def _writer(dest: object) -> _Writable:
+    if isinstance(dest, io.TextIOBase):
+        buffer = getattr(dest, "buffer", None)
+        if buffer is None:
+            return _Text(dest)
+        dest.flush()
+        return cast("_Writable", buffer)
+    if callable(getattr(dest, "write", None)):
+        return cast("_Writable", dest)
+    raise InvalidInput(f"dest: give a path or an open file, not {type(dest).__name__}", field="dest")
+
+
+class _Text:
+    """A text stream without bytes below, such as io.StringIO."""
+
+    def __init__(self, stream: io.TextIOBase) -> None:
+        self._stream = stream
+
+    def write(self, data: bytes, /) -> None:
+        self._stream.write(data.decode("utf-8"))
+
+
+def _seekable(stream: BinaryIO) -> bool:
+    try:
+        return stream.seekable()
+    except (AttributeError, ValueError):
+        return False
+
+
+def _path(given: str | os.PathLike[str], field: str) -> str:
+    name = os.fspath(given)
+    if not isinstance(name, str) or not name or "\0" in name:
+        raise InvalidInput(f"{field}: {name!r} is not a path", field=field)
+    return name
+
+
+def _unusable(name: str, error: OSError, hint: str) -> StoreError:
+    return StoreError(f"{name}: {error.strerror or error}; {hint}", path=name)

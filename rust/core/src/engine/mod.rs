@@ -1,0 +1,260 @@
+//! The engine: the one place that knows store and index together.
+//!
+//! A write is one transaction of the store. The index is a copy in memory that follows the store's change feed:
+//! before each answer it applies what was committed since, by whichever process.
+
+mod document;
+mod read;
+mod recall;
+mod report;
+mod served;
+mod vectors;
+mod write;
+
+pub use recall::{Legs, Recall};
+pub use report::{Analysis, Coverage, FilterEffect, Hit, LegReport, Report};
+pub use vectors::{Attached, PendingText, StoredVectors, VectorRows};
+pub use write::{Put, Written};
+
+use crate::episode::{Origin, Scope};
+use crate::error::{Error, Result};
+use crate::store::{STORE_FILE, Store, StoreOptions};
+use crate::text::{Analyzer, AnalyzerKind, Language};
+use crate::time::{Clock, Moment, SystemClock};
+use served::Served;
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+/// How a home is opened, and what the handle may see and write.
+#[derive(Debug, Clone)]
+pub struct EngineOptions {
+    /// Every read and write stays within it.
+    pub scope: Scope,
+    /// Who writes through this handle, unless a record says otherwise.
+    pub origin: Origin,
+    /// Make the home if it is not there.
+    pub create: bool,
+    /// Never write a byte.
+    pub read_only: bool,
+    /// Fingerprint of the handle's embedder, none for keyword search and vectors given by the caller.
+    pub embedder: Option<String>,
+    /// Longest wait for the write lock.
+    pub lock_timeout: Duration,
+    /// Where "now" comes from.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for EngineOptions {
+    fn default() -> Self {
+        Self {
+            scope: Scope::root(),
+            origin: Origin::Assistant,
+            create: true,
+            read_only: false,
+            embedder: None,
+            lock_timeout: Duration::from_secs(30),
+            clock: Arc::new(SystemClock),
+        }
+    }
+}
+
+/// One open handle on a home. Safe to share between threads.
+#[derive(Debug)]
+pub struct Engine {
+    store: Store,
+    options: EngineOptions,
+    analyzer: Analyzer,
+    /// Fingerprint of the handle's embedder: `options.embedder` until [`Engine::use_embedder`] says otherwise.
+    embedder: RwLock<Option<String>>,
+    served: RwLock<Served>,
+    /// Held while the copy in memory is brought up to date, so that one thread does the work.
+    catching_up: Mutex<()>,
+}
+
+/// Facts about a handle and its home.
+#[derive(Debug, Clone)]
+pub struct Info {
+    /// Layout version of the store file.
+    pub format_version: u32,
+    /// When the store was made.
+    pub created: Moment,
+    /// Records in the store, whatever their scope and status.
+    pub records: u64,
+    /// Number of the last change.
+    pub last_sequence: u64,
+    /// Size of the store file, 0 in memory.
+    pub file_bytes: u64,
+    /// Identity of the text analysis.
+    pub analyzer: String,
+    /// Rows that cannot be read, by id, with the reason; they are left out of every answer.
+    pub unreadable: BTreeMap<String, String>,
+}
+
+impl Engine {
+    /// Opens the home at `home`.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub fn open(home: &Path, options: EngineOptions) -> Result<Self> {
+        let store_options = StoreOptions {
+            create: options.create,
+            read_only: options.read_only,
+            lock_timeout: options.lock_timeout,
+            ..StoreOptions::default()
+        };
+        let is_new = !home.join(STORE_FILE).exists();
+        let store = Store::open(home, &store_options)?;
+        if is_new {
+            keep_out_of_git(home)?;
+        }
+        Ok(Self::over(store, options))
+    }
+
+    /// A memory that lives in RAM and ends with the handle.
+    ///
+    /// # Errors
+    /// As [`Store::in_memory`].
+    pub fn in_memory(options: EngineOptions) -> Result<Self> {
+        Ok(Self::over(Store::in_memory()?, options))
+    }
+
+    fn over(store: Store, options: EngineOptions) -> Self {
+        Self {
+            store,
+            embedder: RwLock::new(options.embedder.clone()),
+            options,
+            analyzer: Analyzer::new(AnalyzerKind::Default, Language::English),
+            served: RwLock::new(Served::default()),
+            catching_up: Mutex::new(()),
+        }
+    }
+
+    /// How the handle was opened.
+    pub fn options(&self) -> &EngineOptions {
+        &self.options
+    }
+
+    /// Fingerprint of the handle's embedder.
+    pub fn embedder(&self) -> Option<String> {
+        self.embedder.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes this the handle's embedder, as if it had been opened with it: which one it is to be may follow from
+    /// [`Engine::home_embedder`], which only an open handle tells.
+    pub fn use_embedder(&self, fingerprint: Option<String>) {
+        // Nothing is caught up meanwhile, so no copy of the old embedder's vectors comes after this one.
+        let _turn = self.catching_up.lock().unwrap_or_else(PoisonError::into_inner);
+        // In this order: a question holds the copy while it looks at the embedder.
+        let mut served = self.served.write().unwrap_or_else(PoisonError::into_inner);
+        let mut own = self.embedder.write().unwrap_or_else(PoisonError::into_inner);
+        if *own != fingerprint {
+            *own = fingerprint;
+            *served = Served::default();
+        }
+    }
+
+    /// What the handle and its home are.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn info(&self) -> Result<Info> {
+        let unreadable = {
+            let served = self.served()?;
+            served.unreadable().map(|(id, reason)| (id.to_string(), reason.to_owned())).collect()
+        };
+        self.store.read(|view| {
+            Ok(Info {
+                format_version: view.format_version()?,
+                created: view.created()?,
+                records: view.count()?,
+                last_sequence: view.last_sequence()?,
+                file_bytes: self.store.file_len()?,
+                analyzer: self.analyzer.id().to_string(),
+                unreadable,
+            })
+        })
+    }
+
+    /// Ends the handle; later calls give a store error.
+    ///
+    /// # Errors
+    /// When the last bytes cannot be written.
+    pub fn close(&self) -> Result<()> {
+        self.store.close()
+    }
+
+    /// The copy in memory, brought up to the last commit of any process.
+    fn served(&self) -> Result<RwLockReadGuard<'_, Served>> {
+        loop {
+            let sequence = self.store.last_sequence()?;
+            {
+                let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
+                if served.is_current(sequence) {
+                    return Ok(served);
+                }
+            }
+            self.catch_up()?;
+        }
+    }
+
+    /// Applies the changes the copy lacks; builds it first if need be.
+    fn catch_up(&self) -> Result<()> {
+        let _turn = self.catching_up.lock().unwrap_or_else(PoisonError::into_inner);
+        let (built, sequence) = {
+            let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
+            (served.is_built(), served.sequence())
+        };
+        let own = self.embedder();
+        if !built {
+            let fresh = served::build(&self.store, &self.analyzer, own.as_deref())?;
+            *self.served.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+            return Ok(());
+        }
+        let update = served::changes(&self.store, &self.analyzer, own.as_deref(), sequence)?;
+        let mut served = self.served.write().unwrap_or_else(PoisonError::into_inner);
+        if served.apply(update).is_err() || served.is_wasteful() {
+            // Numbers have run out or most of them are dead: start again from the store at the next question.
+            *served = Served::default();
+        }
+        Ok(())
+    }
+
+    /// The scope of a record written through this handle.
+    fn scope_for(&self, wanted: Option<Scope>) -> Result<Scope> {
+        let own = &self.options.scope;
+        match wanted {
+            None => Ok(own.clone()),
+            Some(scope) if own.contains(&scope) => Ok(scope),
+            Some(scope) => {
+                Err(Error::invalid("scope", format!("{scope} is outside this handle's scope {own}")))
+            }
+        }
+    }
+}
+
+/// What a project's repository may hold of a home that lies in it: the files people write, not the store.
+const GITIGNORE: &str = "*\n!.gitignore\n!config.toml\n!memory/\n!memory/**\n";
+
+/// Leaves a `.gitignore` in a new home, unless there is one.
+fn keep_out_of_git(home: &Path) -> Result<()> {
+    let path = home.join(".gitignore");
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options.open(&path);
+    match written.and_then(|mut file| file.write_all(GITIGNORE.as_bytes())) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(Error::Store {
+            message: format!(
+                "cannot be written: {error}; make room or give write permission, then open again"
+            ),
+            path,
+            source: Some(error),
+        }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,366 @@
+//! One question: filter, rank, fetch, report.
+
+use super::Engine;
+use super::report::{Analysis, Coverage, FilterEffect, Hit, LegReport, Report};
+use super::served::{Served, VectorState};
+use crate::episode::Status;
+use crate::error::{Error, Result};
+use crate::fusion::{self, Fusion, Scored, Weights};
+use crate::ids::{DocId, RecordId};
+use crate::index::{self, Ask, Index, Ranking};
+use crate::query::Filter;
+use crate::relevance;
+use crate::text::Query;
+use crate::vector::UnitRow;
+use fixedbitset::FixedBitSet;
+use std::cmp::Reverse;
+use std::time::Instant;
+
+/// Attempts to answer from one state of the store while others write.
+const ATTEMPTS: usize = 4;
+
+/// Which ways of searching are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Legs {
+    /// By words.
+    pub lexical: bool,
+    /// By vector.
+    pub vector: bool,
+}
+
+impl Default for Legs {
+    fn default() -> Self {
+        Self { lexical: true, vector: true }
+    }
+}
+
+/// A question.
+#[derive(Debug, Clone)]
+pub struct Recall<'a> {
+    /// Words, in any language. Without words and vector, the newest records are listed.
+    pub query: Option<&'a str>,
+    /// Vector of the handle's embedder.
+    pub vector: Option<&'a [f32]>,
+    /// Why there is no vector, for the report.
+    pub vector_reason: Option<&'a str>,
+    /// Most hits wanted.
+    pub k: usize,
+    /// Which records may be found.
+    pub filter: Filter,
+    /// Whether hits carry the tree behind their score.
+    pub explain: bool,
+    /// Hits below it are left out.
+    pub min_relevance: f64,
+    /// How scores are joined.
+    pub fusion: Fusion,
+    /// What each leg weighs.
+    pub weights: Weights,
+    /// Which legs are wanted.
+    pub legs: Legs,
+}
+
+impl Default for Recall<'_> {
+    fn default() -> Self {
+        Self {
+            query: None,
+            vector: None,
+            vector_reason: None,
+            k: 10,
+            filter: Filter::default(),
+            explain: false,
+            min_relevance: 0.0,
+            fusion: Fusion::default(),
+            weights: Weights::default(),
+            legs: Legs::default(),
+        }
+    }
+}
+
+/// A hit before its record is fetched.
+struct Found {
+    id: RecordId,
+    hit: Unfetched,
+}
+
+struct Unfetched {
+    score: f64,
+    relevance: f64,
+    parts: Vec<(&'static str, f64)>,
+    matched_terms: Vec<String>,
+    explanation: Option<crate::explain::Explanation>,
+}
+
+impl Engine {
+    /// Answers a question from everything committed before it began, by whichever process.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] for a floor outside 0 to 1, [`Error::DimensionMismatch`] for a vector of another width,
+    /// store errors.
+    pub fn recall(&self, ask: &Recall<'_>) -> Result<Report> {
+        let start = Instant::now();
+        if !(0.0..=1.0).contains(&ask.min_relevance) {
+            return Err(Error::invalid("min_relevance", "must be within 0 and 1"));
+        }
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let (mut report, found) = {
+                let served = self.served()?;
+                self.search(&served, ask)?
+            };
+            let ids: Vec<RecordId> = found.iter().map(|f| f.id).collect();
+            let episodes =
+                self.store.read(|view| ids.iter().map(|id| view.episode(*id)).collect::<Result<Vec<_>>>())?;
+            // A record that went away between ranking and reading: ask again, a few times.
+            if episodes.iter().any(Option::is_none) && attempt < ATTEMPTS {
+                continue;
+            }
+            report.hits = found
+                .into_iter()
+                .zip(episodes)
+                .filter_map(|(found, episode)| {
+                    let Unfetched { score, relevance, parts, matched_terms, explanation } = found.hit;
+                    Some(Hit { episode: episode?, score, relevance, parts, matched_terms, explanation })
+                })
+                .collect();
+            report.elapsed_us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+            return Ok(report);
+        }
+    }
+
+    fn search(&self, served: &Served, ask: &Recall<'_>) -> Result<(Report, Vec<Found>)> {
+        let allowed = self.allowed(served, &ask.filter);
+        let text = ask.query.map(str::trim).filter(|text| !text.is_empty());
+        let query = text.map(|text| self.analyzer.query(text)).filter(|query| !query.is_empty());
+        let (vector, vector_reason) = self.query_vector(served, ask)?;
+        let lexical_reason = match (ask.legs.lexical, text, &query) {
+            (false, ..) => Some("not asked for"),
+            (true, None, _) => Some("no words in the question"),
+            (true, Some(_), None) => Some("the question holds nothing that can be searched"),
+            (true, Some(_), Some(_)) => None,
+        };
+        let query = query.filter(|_| ask.legs.lexical);
+        let analysis = Analysis {
+            text: ask.query.unwrap_or_default().to_owned(),
+            terms: query.as_ref().map_or_else(Vec::new, surfaces),
+        };
+        let mut report = Report {
+            hits: Vec::new(),
+            legs: vec![leg("lexical", lexical_reason.map(ToOwned::to_owned)), leg("vector", vector_reason)],
+            analysis,
+            filters: allowed.effects,
+            considered: allowed.docs.count_ones(..),
+            served: allowed.served,
+            below_relevance: 0,
+            coverage: self.coverage_of(served),
+            elapsed_us: 0,
+        };
+        let Some(index) = served.index().filter(|_| ask.k > 0) else { return Ok((report, Vec::new())) };
+        let newest = |doc: DocId| served.record(doc).map(|r| (Reverse(r.fields.occurred_at), r.fields.id));
+        if query.is_none() && vector.is_none() {
+            // Words that hold nothing to search, or a leg that cannot run, find nothing; no question at all lists.
+            let found = if text.is_none() && ask.vector.is_none() {
+                list(&allowed.docs, ask.k, newest)
+            } else {
+                Vec::new()
+            };
+            let found = found.into_iter().filter_map(|doc| Some(plain(served.record(doc)?.fields.id)));
+            return Ok((report, found.collect()));
+        }
+        let question = Ask {
+            query: query.as_ref(),
+            vector: vector.as_ref(),
+            allowed: (!allowed.all).then_some(&allowed.docs),
+            fusion: ask.fusion,
+            weights: ask.weights,
+            centred: true,
+        };
+        let mut ranking = index.rank(&question).map_err(index::query_refused)?;
+        report.legs[0].candidates = ranking.lexical_found;
+        report.legs[1].candidates = ranking.vector_found;
+        let scored = std::mem::take(&mut ranking.scored);
+        let judge = Judge {
+            index,
+            mean: vector.as_ref().and_then(|_| index.vectors().mean()),
+            vector: vector.as_ref(),
+        };
+        let (scored, below) = judge.keep(scored, ask.min_relevance);
+        report.below_relevance = below;
+        let best = fusion::select(scored, ask.k, ranking.order(newest));
+        let found = best.iter().filter_map(|scored| {
+            let id = served.record(scored.raw.doc)?.fields.id;
+            Some(Found { id, hit: describe(index, &question, &ranking, &judge, scored, ask.explain) })
+        });
+        let found = found.collect();
+        Ok((report, found))
+    }
+
+    /// The question's vector, or why the vector leg does not run.
+    fn query_vector(&self, served: &Served, ask: &Recall<'_>) -> Result<(Option<UnitRow>, Option<String>)> {
+        let reason = |reason: &str| Ok((None, Some(reason.to_owned())));
+        if !ask.legs.vector {
+            return reason("not asked for");
+        }
+        let Some(row) = ask.vector else {
+            let none = if ask.query.is_none() { "no question" } else { "no embedder" };
+            return reason(ask.vector_reason.unwrap_or(none));
+        };
+        if let Some(why) = self.vectors_unusable(served) {
+            return Ok((None, Some(why)));
+        }
+        let Some(dim) = served.embedder().map(|e| e.dim as usize) else {
+            return reason("no record has a vector yet");
+        };
+        let row = index::query_row(row, Some(dim))?;
+        if served.index().is_none_or(|index| index.vectors().is_empty()) {
+            return reason("no record has a vector yet");
+        }
+        Ok((Some(row), None))
+    }
+
+    /// The records of this handle that a filter leaves, with the effect of each condition.
+    pub(super) fn allowed(&self, served: &Served, filter: &Filter) -> Allowed {
+        let conditions = filter.conditions();
+        let everything = self.options.scope.is_root() && filter.status.is_none() && served.all_active();
+        if everything && conditions.is_empty() {
+            let docs = served.index().map_or_else(FixedBitSet::new, |index| index.live().clone());
+            let total = docs.count_ones(..);
+            return Allowed { docs, served: total, all: true, effects: Vec::new() };
+        }
+        let mut effects: Vec<FilterEffect> =
+            conditions.iter().map(|c| FilterEffect { name: c.name, left: 0 }).collect();
+        let mut docs = FixedBitSet::with_capacity(served.index().map_or(0, Index::max_doc));
+        let mut total = 0;
+        for (doc, record) in served.by_doc() {
+            let fields = &record.fields;
+            if !filter.serves(fields) || !self.options.scope.contains(&fields.scope) {
+                continue;
+            }
+            total += 1;
+            let mut all = true;
+            for (condition, effect) in conditions.iter().zip(&mut effects) {
+                let holds = condition.holds(fields);
+                effect.left += usize::from(holds);
+                all &= holds;
+            }
+            docs.set(doc.index(), all);
+        }
+        Allowed { docs, served: total, all: false, effects }
+    }
+
+    /// Coverage over the records of this handle.
+    pub(super) fn coverage_of(&self, served: &Served) -> Coverage {
+        let mut states = served.active();
+        if !self.options.scope.is_root() {
+            states = [0; VectorState::COUNT];
+            for (_, record) in served.by_doc() {
+                let inside = self.options.scope.contains(&record.fields.scope);
+                states[record.vectors as usize] +=
+                    usize::from(inside && record.fields.status == Status::Active);
+            }
+        }
+        let count = |state: VectorState| states[state as usize];
+        Coverage {
+            total: states.iter().sum(),
+            vectorized: count(VectorState::Current),
+            pending: count(VectorState::Pending),
+            stale: count(VectorState::Stale),
+            dimension_mismatches: count(VectorState::Mismatch),
+            refused: count(VectorState::Refused),
+            dim: served.embedder().map(|e| e.dim as usize),
+            embedder: self.embedder().or_else(|| served.embedder().map(|e| e.fingerprint.clone())),
+        }
+    }
+}
+
+/// What a filter leaves.
+pub(super) struct Allowed {
+    pub(super) docs: FixedBitSet,
+    served: usize,
+    /// Nothing is left out: the legs need not look.
+    all: bool,
+    effects: Vec<FilterEffect>,
+}
+
+fn leg(name: &'static str, reason: Option<String>) -> LegReport {
+    LegReport { name, ran: reason.is_none(), reason, candidates: 0 }
+}
+
+/// The words of a question as they were written, each once.
+fn surfaces(query: &Query) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for term in &query.terms {
+        if !words.contains(&term.surface) {
+            words.push(term.surface.clone());
+        }
+    }
+    words
+}
+
+/// The first `k` documents in the order of their keys.
+fn list<K: Ord>(docs: &FixedBitSet, k: usize, key: impl Fn(DocId) -> K) -> Vec<DocId> {
+    let mut all: Vec<DocId> = docs.ones().map(|doc| DocId(doc as u32)).collect();
+    all.sort_by_key(|doc| key(*doc));
+    all.truncate(k);
+    all
+}
+
+fn plain(id: RecordId) -> Found {
+    let hit = Unfetched {
+        score: 0.0,
+        relevance: 0.0,
+        parts: Vec::new(),
+        matched_terms: Vec::new(),
+        explanation: None,
+    };
+    Found { id, hit }
+}
+
+/// Judges relevance, which needs more than the score.
+struct Judge<'a> {
+    index: &'a Index,
+    mean: Option<Vec<f64>>,
+    vector: Option<&'a UnitRow>,
+}
+
+impl Judge<'_> {
+    fn relevance(&self, scored: &Scored) -> f64 {
+        let mass = f64::from(scored.raw.mass);
+        match (self.vector, &self.mean) {
+            (Some(query), Some(mean)) if scored.raw.cosine.is_some() => {
+                let rows = self.index.vectors().rows_of(scored.raw.doc);
+                let cosines = rows.map(|row| relevance::centred_cosine(row, query.as_slice(), mean));
+                relevance::hybrid(mass, cosines.fold(-1.0, f64::max))
+            }
+            _ => relevance::lexical(mass),
+        }
+    }
+
+    /// The candidates of at least this relevance, and how many were less.
+    fn keep(&self, scored: Vec<Scored>, floor: f64) -> (Vec<Scored>, usize) {
+        if floor <= 0.0 {
+            return (scored, 0);
+        }
+        let before = scored.len();
+        let kept: Vec<Scored> = scored.into_iter().filter(|s| self.relevance(s) >= floor).collect();
+        let below = before - kept.len();
+        (kept, below)
+    }
+}
+
+fn describe(
+    index: &Index,
+    ask: &Ask<'_>,
+    ranking: &Ranking,
+    judge: &Judge<'_>,
+    scored: &Scored,
+    explain: bool,
+) -> Unfetched {
+    Unfetched {
+        score: scored.score,
+        relevance: judge.relevance(scored),
+        parts: index::parts(scored),
+        matched_terms: ask.query.map_or_else(Vec::new, |q| index.lexical().matched_terms(q, scored.raw.doc)),
+        explanation: explain.then(|| index.explain(ask, ranking, scored)),
+    }
+}

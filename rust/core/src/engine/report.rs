@@ -1,0 +1,155 @@
+//! What an answer says.
+
+use crate::episode::{Episode, Trust};
+use crate::explain::Explanation;
+
+/// One result.
+#[derive(Debug, Clone)]
+pub struct Hit {
+    /// The record, as it was when the answer was made.
+    pub episode: Episode,
+    /// Orders the answer, 0 to 1.
+    pub score: f64,
+    /// How likely it is about the question at all, 0 to 1, the same scale for every query.
+    pub relevance: f64,
+    /// Raw `bm25` and `cosine`, scaled `lexical` and `vector`, as far as they count.
+    pub parts: Vec<(&'static str, f64)>,
+    /// Words of the question that it holds, as they were asked.
+    pub matched_terms: Vec<String>,
+    /// The tree behind the score, when asked for.
+    pub explanation: Option<Explanation>,
+}
+
+impl Hit {
+    /// What may be relied on.
+    pub fn trust(&self) -> Trust {
+        self.episode.trust
+    }
+}
+
+/// What became of one way of searching.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LegReport {
+    /// `lexical` or `vector`.
+    pub name: &'static str,
+    /// Whether it ran.
+    pub ran: bool,
+    /// Why it did not.
+    pub reason: Option<String>,
+    /// How many records it found.
+    pub candidates: usize,
+}
+
+/// One condition of the filter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilterEffect {
+    /// Name of the field.
+    pub name: &'static str,
+    /// How many of the handle's records it alone leaves.
+    pub left: usize,
+}
+
+/// How the question was read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Analysis {
+    /// Its text.
+    pub text: String,
+    /// The terms that were searched, as they were written.
+    pub terms: Vec<String>,
+}
+
+/// How many records have vectors: `total` is the sum of the five counts after it, always.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Coverage {
+    /// Records served.
+    pub total: usize,
+    /// Searched by vector.
+    pub vectorized: usize,
+    /// Not embedded yet.
+    pub pending: usize,
+    /// Embedded when their text was another.
+    pub stale: usize,
+    /// Given a vector of another width.
+    pub dimension_mismatches: usize,
+    /// Given a vector that cannot be searched: zero, NaN, infinite.
+    pub refused: usize,
+    /// Width, once known.
+    pub dim: Option<usize>,
+    /// Fingerprint of the embedder counted for.
+    pub embedder: Option<String>,
+}
+
+impl Coverage {
+    /// Share of records searched by vector; 1 when there are none.
+    pub fn ratio(&self) -> f64 {
+        if self.total == 0 { 1.0 } else { self.vectorized as f64 / self.total as f64 }
+    }
+
+    /// Records that only words can find.
+    pub fn bm25_only(&self) -> usize {
+        self.total - self.vectorized
+    }
+
+    /// Whether vectors of another width were given.
+    pub fn has_dimension_mismatch(&self) -> bool {
+        self.dimension_mismatches > 0
+    }
+}
+
+/// The answer to one question.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// Best first.
+    pub hits: Vec<Hit>,
+    /// Lexical, then vector.
+    pub legs: Vec<LegReport>,
+    /// How the question was read.
+    pub analysis: Analysis,
+    /// Each condition with what it alone leaves.
+    pub filters: Vec<FilterEffect>,
+    /// Records left by all conditions together: those that could have been found.
+    pub considered: usize,
+    /// Records the handle serves, before the filter.
+    pub served: usize,
+    /// Hits that were dropped for too little relevance.
+    pub below_relevance: usize,
+    /// State of the vectors.
+    pub coverage: Coverage,
+    /// Time from question to answer, in microseconds.
+    pub elapsed_us: u64,
+}
+
+impl Report {
+    /// Why there are no hits, in sentences; empty when there are some.
+    pub fn why_empty(&self) -> String {
+        if !self.hits.is_empty() {
+            return String::new();
+        }
+        let mut why = vec![match (self.served, self.considered) {
+            (0, _) => "The memory holds no records here.".to_owned(),
+            (served, 0) => format!("The filters left none of {served} records."),
+            (served, considered) if served == considered => format!("Searched {served} records."),
+            (served, considered) => format!("Searched {considered} of {served} records."),
+        }];
+        if self.considered < self.served && !self.filters.is_empty() {
+            let effects: Vec<String> =
+                self.filters.iter().map(|f| format!("{} leaves {}", f.name, f.left)).collect();
+            why.push(format!("Filters, each alone: {}.", effects.join(", ")));
+        }
+        if self.considered > 0 {
+            if !self.analysis.terms.is_empty() {
+                why.push(format!("Words searched: {}.", self.analysis.terms.join(", ")));
+            }
+            for leg in &self.legs {
+                why.push(match &leg.reason {
+                    Some(reason) => format!("No {} search: {reason}.", leg.name),
+                    None => format!("The {} search found {}.", leg.name, leg.candidates),
+                });
+            }
+            if self.below_relevance > 0 {
+                why.push(format!("{} were below the asked relevance.", self.below_relevance));
+            }
+        }
+        why.join(" ")
+    }
+}

@@ -1,0 +1,336 @@
+//! The copy of the store that questions are asked of: index, filter fields, state of the vectors.
+
+use super::document;
+use crate::episode::{EmbeddedText, Episode, Status};
+use crate::error::{Error, Result};
+use crate::ids::{DocId, RecordId};
+use crate::index::Index;
+use crate::lexical::PreparedDoc;
+use crate::store::{Embedded, EmbedderRow, EmbeddingRow, NO_EMBEDDER, ReadView, Store};
+use crate::text::Analyzer;
+use crate::vector::Refusal;
+use rustc_hash::FxHashSet;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+/// Records read in one transaction while building: a long one would keep the file from reusing space.
+const PAGE: usize = 2_000;
+
+/// State of a record's vectors under the embedder that is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum VectorState {
+    /// None yet.
+    Pending,
+    /// At least one row of the present text.
+    Current,
+    /// Rows of an earlier text only; not searched.
+    Stale,
+    /// What the embedder gave cannot be searched.
+    Refused,
+    /// What was given has another width.
+    Mismatch,
+}
+
+/// What is kept of a record for filters and order: everything but its texts.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) fields: Episode,
+    pub(super) vectors: VectorState,
+}
+
+/// A record as it comes from the store, analysed.
+pub(super) struct Loaded {
+    fields: Episode,
+    text: PreparedDoc,
+    rows: Vec<Vec<f32>>,
+    vectors: VectorState,
+}
+
+/// What the copy lacks: the present form of every record that changed.
+pub(super) struct Update {
+    sequence: u64,
+    embedder: Option<EmbedderRow>,
+    records: Vec<(RecordId, Content)>,
+}
+
+enum Content {
+    Present(Box<Loaded>),
+    Gone,
+    Unreadable(String),
+}
+
+/// The copy. Empty and not built until the first question.
+#[derive(Debug, Default)]
+pub(super) struct Served {
+    built: Option<Built>,
+}
+
+#[derive(Debug)]
+struct Built {
+    sequence: u64,
+    embedder: Option<EmbedderRow>,
+    index: Index,
+    /// By document number; None where the document is gone.
+    records: Vec<Option<Record>>,
+    by_id: BTreeMap<RecordId, DocId>,
+    unreadable: BTreeMap<RecordId, String>,
+    /// Active records by state of their vectors, so that an answer need not count them.
+    active: [usize; VectorState::COUNT],
+}
+
+impl VectorState {
+    pub(super) const COUNT: usize = 5;
+}
+
+impl Served {
+    pub(super) fn is_built(&self) -> bool {
+        self.built.is_some()
+    }
+
+    /// Number of the last change applied.
+    pub(super) fn sequence(&self) -> u64 {
+        self.built.as_ref().map_or(0, |b| b.sequence)
+    }
+
+    /// Whether everything up to change `sequence` is applied.
+    pub(super) fn is_current(&self, sequence: u64) -> bool {
+        self.built.as_ref().is_some_and(|b| b.sequence >= sequence)
+    }
+
+    /// Whether most document numbers are dead.
+    pub(super) fn is_wasteful(&self) -> bool {
+        self.built.as_ref().is_some_and(|b| b.records.len() > 2 * b.by_id.len() + 1_000)
+    }
+
+    /// The index, once built.
+    pub(super) fn index(&self) -> Option<&Index> {
+        self.built.as_ref().map(|b| &b.index)
+    }
+
+    /// The embedder whose vectors are searched.
+    pub(super) fn embedder(&self) -> Option<&EmbedderRow> {
+        self.built.as_ref()?.embedder.as_ref()
+    }
+
+    pub(super) fn record(&self, doc: DocId) -> Option<&Record> {
+        self.built.as_ref()?.records.get(doc.index())?.as_ref()
+    }
+
+    pub(super) fn record_of(&self, id: RecordId) -> Option<&Record> {
+        self.record(*self.built.as_ref()?.by_id.get(&id)?)
+    }
+
+    /// Records in order of their ids, after `after` when given.
+    pub(super) fn records(
+        &self,
+        after: Option<RecordId>,
+    ) -> impl DoubleEndedIterator<Item = (DocId, &Record)> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let low = after.map_or(Unbounded, Excluded);
+        let ids = self.built.iter().flat_map(move |b| b.by_id.range((low, Unbounded)));
+        ids.filter_map(|(_, doc)| self.record(*doc).map(|record| (*doc, record)))
+    }
+
+    /// Records with smaller ids than `before`, in order.
+    pub(super) fn records_before(
+        &self,
+        before: RecordId,
+    ) -> impl DoubleEndedIterator<Item = (DocId, &Record)> {
+        let ids = self.built.iter().flat_map(move |b| b.by_id.range(..before));
+        ids.filter_map(|(_, doc)| self.record(*doc).map(|record| (*doc, record)))
+    }
+
+    /// All records, in order of their document numbers.
+    pub(super) fn by_doc(&self) -> impl Iterator<Item = (DocId, &Record)> {
+        let records = self.built.iter().flat_map(|b| b.records.iter().zip(0..));
+        records.filter_map(|(record, doc)| record.as_ref().map(|record| (DocId(doc), record)))
+    }
+
+    /// Active records by state of their vectors, indexed by `VectorState as usize`.
+    pub(super) fn active(&self) -> [usize; VectorState::COUNT] {
+        self.built.as_ref().map_or([0; VectorState::COUNT], |b| b.active)
+    }
+
+    /// Whether every record is active.
+    pub(super) fn all_active(&self) -> bool {
+        self.built.as_ref().is_none_or(|b| b.active.iter().sum::<usize>() == b.by_id.len())
+    }
+
+    /// Rows that cannot be read, with the reason.
+    pub(super) fn unreadable(&self) -> impl Iterator<Item = (RecordId, &str)> {
+        self.built.iter().flat_map(|b| b.unreadable.iter().map(|(id, reason)| (*id, reason.as_str())))
+    }
+
+    /// Applies an update; applying it twice is the same as once.
+    pub(super) fn apply(&mut self, update: Update) -> Result<()> {
+        let Some(built) = &mut self.built else { return Ok(()) };
+        if built.embedder != update.embedder {
+            // Another embedder's rows: nothing of the old ones can stay.
+            return Err(Error::Internal("the embedder changed".to_owned()));
+        }
+        for (id, content) in update.records {
+            built.put(id, content)?;
+        }
+        built.sequence = built.sequence.max(update.sequence);
+        Ok(())
+    }
+}
+
+impl Built {
+    fn put(&mut self, id: RecordId, content: Content) -> Result<()> {
+        self.unreadable.remove(&id);
+        if let Some(doc) = self.by_id.remove(&id) {
+            self.index.remove(doc);
+            if let Some(old) = self.records[doc.index()].take()
+                && old.fields.status == Status::Active
+            {
+                self.active[old.vectors as usize] -= 1;
+            }
+        }
+        match content {
+            Content::Gone => {}
+            Content::Unreadable(reason) => drop(self.unreadable.insert(id, reason)),
+            Content::Present(loaded) => {
+                let doc = self.index.add(Some(&loaded.text))?;
+                let mut vectors = loaded.vectors;
+                if vectors == VectorState::Current {
+                    let rows: Vec<&[f32]> = loaded.rows.iter().map(Vec::as_slice).collect();
+                    match self.index.set_vectors(doc, &rows) {
+                        Ok(()) => {}
+                        Err(Refusal::Width { .. }) => vectors = VectorState::Mismatch,
+                        Err(_) => vectors = VectorState::Refused,
+                    }
+                }
+                if loaded.fields.status == Status::Active {
+                    self.active[vectors as usize] += 1;
+                }
+                self.records.push(Some(Record { fields: loaded.fields, vectors }));
+                self.by_id.insert(id, doc);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads and analyses the whole store, in pages. What changes meanwhile is in the feed after the sequence noted first.
+pub(super) fn build(store: &Store, analyzer: &Analyzer, handle: Option<&str>) -> Result<Served> {
+    let (sequence, embedder) = store.read(|view| Ok((view.last_sequence()?, serving(view, handle)?)))?;
+    let dim = embedder.as_ref().map(|e| e.dim as usize);
+    let mut built = Built {
+        sequence,
+        embedder,
+        index: Index::new(document::bm25(), dim),
+        records: Vec::new(),
+        by_id: BTreeMap::new(),
+        unreadable: BTreeMap::new(),
+        active: [0; VectorState::COUNT],
+    };
+    let number = built.embedder.as_ref().map_or(NO_EMBEDDER, |e| e.number);
+    let mut after = None;
+    loop {
+        let page = store.read(|view| page(view, after, number))?;
+        let (full, last) = (page.len() >= PAGE, page.last().map(|(id, _)| *id));
+        for (id, row) in page {
+            let content = match row {
+                Ok((episode, rows)) => Content::Present(Box::new(load(analyzer, episode, rows))),
+                Err(error) => Content::Unreadable(error.to_string()),
+            };
+            built.put(id, content)?;
+        }
+        if !full {
+            return Ok(Served { built: Some(built) });
+        }
+        after = last;
+    }
+}
+
+type Row = (Episode, Vec<EmbeddingRow>);
+
+/// The next records with their vectors; each that cannot be read as an error in its place.
+fn page(view: &ReadView<'_>, after: Option<RecordId>, number: u32) -> Result<Vec<(RecordId, Result<Row>)>> {
+    let mut episodes = Vec::new();
+    view.episodes(after, false, &mut |id, row| {
+        episodes.push((id, row));
+        Ok(if episodes.len() < PAGE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
+    })?;
+    let with_rows = |(id, row): (RecordId, Result<Episode>)| {
+        (id, row.and_then(|episode| Ok((episode, view.embeddings_of(number, id)?))))
+    };
+    Ok(episodes.into_iter().map(with_rows).collect())
+}
+
+/// The present form of every record that changed after `sequence`, from one snapshot.
+pub(super) fn changes(
+    store: &Store,
+    analyzer: &Analyzer,
+    handle: Option<&str>,
+    sequence: u64,
+) -> Result<Update> {
+    let (last, embedder, rows) = store.read(|view| {
+        let embedder = serving(view, handle)?;
+        let number = embedder.as_ref().map_or(NO_EMBEDDER, |e| e.number);
+        let mut seen = FxHashSet::default();
+        let mut rows: Vec<(RecordId, Result<Option<Row>>)> = Vec::new();
+        for change in view.changes_since(sequence, usize::MAX)? {
+            if seen.insert(change.id) {
+                let id = change.id;
+                let row = view.episode(id).and_then(|episode| match episode {
+                    Some(episode) => Ok(Some((episode, view.embeddings_of(number, id)?))),
+                    None => Ok(None),
+                });
+                rows.push((id, row));
+            }
+        }
+        Ok((view.last_sequence()?, embedder, rows))
+    })?;
+    let records = rows.into_iter().map(|(id, row)| {
+        let content = match row {
+            Ok(Some((episode, rows))) => Content::Present(Box::new(load(analyzer, episode, rows))),
+            Ok(None) => Content::Gone,
+            Err(error) => Content::Unreadable(error.to_string()),
+        };
+        (id, content)
+    });
+    Ok(Update { sequence: last, embedder, records: records.collect() })
+}
+
+/// The embedder whose vectors are served: the handle's, if the store knows it, else the home's.
+///
+/// A handle with an embedder of its own never serves another model's vectors.
+fn serving(view: &ReadView<'_>, handle: Option<&str>) -> Result<Option<EmbedderRow>> {
+    match (handle, view.home_embedder()?) {
+        (Some(fingerprint), _) => Ok(view.embedders()?.into_iter().find(|e| e.fingerprint == fingerprint)),
+        (None, Some(number)) => view.embedder(number),
+        (None, None) => Ok(None),
+    }
+}
+
+/// Analyses a record and judges its vectors.
+fn load(analyzer: &Analyzer, mut episode: Episode, rows: Vec<EmbeddingRow>) -> Loaded {
+    let text = document::prepared(analyzer, &episode);
+    let mut vectors = VectorState::Pending;
+    let mut unit_rows = Vec::new();
+    if !rows.is_empty() {
+        let hash = EmbeddedText::of(&episode).hash;
+        vectors = VectorState::Stale;
+        for row in rows.into_iter().filter(|row| row.text_hash == hash) {
+            match row.vector {
+                Embedded::Row(row) => {
+                    vectors = VectorState::Current;
+                    unit_rows.push(row);
+                }
+                Embedded::Refused(_) if vectors == VectorState::Current => {}
+                Embedded::Refused(reason) if Refusal::is_width(&reason) => vectors = VectorState::Mismatch,
+                Embedded::Refused(_) => vectors = VectorState::Refused,
+            }
+        }
+    }
+    // Texts are searched through the index and shown from the store.
+    episode.summary = String::new();
+    episode.body = None;
+    episode.title = None;
+    episode.key_decisions = Vec::new();
+    episode.files_modified = Vec::new();
+    episode.extra = serde_json::Map::new();
+    Loaded { fields: episode, text, rows: unit_rows, vectors }
+}

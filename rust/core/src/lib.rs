@@ -1,0 +1,49 @@
+//! The engine of Otolith: long-term memory for software agents.
+//!
+//! An agent writes down episodes, any number of processes share one home directory, and a question gets the right
+//! episodes back with an account of how they were found.
+//!
+//! ```
+//! use otolith_core::{Engine, EngineOptions, EpisodePatch, Put, Recall, Wait};
+//!
+//! # fn main() -> otolith_core::Result<()> {
+//! let memory = Engine::in_memory(EngineOptions::default())?;
+//! let fields = EpisodePatch { summary: Some("Fixed ERR-4471 by raising the pool size".into()), ..Default::default() };
+//! memory.put(&Wait::default(), Put { fields, ..Put::default() })?;
+//! let report = memory.recall(&Recall { query: Some("what was err-4471?"), ..Recall::default() })?;
+//! assert_eq!(report.hits[0].episode.summary, "Fixed ERR-4471 by raising the pool size");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Modules depend on each other in one direction: `error`, `ids`, `time`; then `episode`; then `text` and `lexical`,
+//! `vector`, `store`, which know nothing of each other; `index` joins words and vectors; `engine` joins index and store.
+
+pub mod engine;
+pub mod episode;
+pub mod error;
+pub mod explain;
+pub mod fusion;
+pub mod ids;
+pub mod index;
+pub mod lexical;
+pub mod query;
+pub mod relevance;
+pub mod store;
+pub mod text;
+pub mod time;
+pub mod vector;
+
+pub use engine::{
+    Analysis, Attached, Coverage, Engine, EngineOptions, FilterEffect, Hit, Info, LegReport, Legs,
+    PendingText, Put, Recall, Report, StoredVectors, VectorRows, Written,
+};
+pub use episode::{Episode, EpisodePatch, MetaValue, Origin, Outcome, Scope, Source, Status, Trust};
+pub use error::{Error, Holder, Result};
+pub use explain::Explanation;
+pub use fusion::{Fusion, Weights};
+pub use ids::RecordId;
+pub use index::{HybridHit, HybridIndex, IndexParams, Inserted, Search};
+pub use query::{Filter, Kind};
+pub use store::Wait;
+pub use time::{Clock, ManualClock, Moment, SystemClock};

@@ -1,0 +1,5 @@
+//! What a caller asks for: filters. Pure data and pure functions.
+
+mod filter;
+
+pub use filter::{Filter, Kind};

@@ -1,0 +1,155 @@
+//! What redb says, in our words.
+
+use super::backend::BackendFault;
+use super::holder;
+use crate::error::Error;
+use std::any::Any;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What errors have to name, and whether the handle can go on.
+#[derive(Debug)]
+pub(super) struct Context {
+    /// The directory of the memory.
+    pub(super) home: PathBuf,
+    /// The store file.
+    pub(super) path: PathBuf,
+    /// Set once redb reported an error: it refuses everything afterwards, so the next call opens the file again.
+    dead: AtomicBool,
+}
+
+impl Context {
+    pub(super) fn new(home: &Path, path: &Path) -> Self {
+        Self { home: home.to_owned(), path: path.to_owned(), dead: AtomicBool::new(false) }
+    }
+
+    pub(super) fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Acquire)
+    }
+
+    pub(super) fn mark_dead(&self) {
+        self.dead.store(true, Ordering::Release);
+    }
+
+    /// Turns an error of redb into ours; the handle is not used again.
+    pub(super) fn fail(&self, error: impl Into<redb::Error>) -> Error {
+        use redb::Error as Redb;
+        self.mark_dead();
+        match error.into() {
+            Redb::Io(error) => self.io(error),
+            Redb::Corrupted(detail) => self.corrupt(detail),
+            Redb::TableDoesNotExist(name) => self.corrupt(format!("is a redb file, but has no table {name}")),
+            error @ (Redb::TableTypeMismatch { .. }
+            | Redb::TableIsMultimap(_)
+            | Redb::TableIsNotMultimap(_)
+            | Redb::TypeDefinitionChanged { .. }
+            | Redb::LockPoisoned(_)) => self.corrupt(error.to_string()),
+            Redb::UpgradeRequired(version) => self.corrupt(format!("is a redb file of the old format {version}")),
+            Redb::DatabaseAlreadyOpen => {
+                self.store("opened by a program that does not share it; close that program, then repeat", None)
+            }
+            Redb::LockProtocolMismatch => self.store(
+                "open in a process whose otolith locks in another way; run one version of otolith, then repeat",
+                None,
+            ),
+            Redb::RepairAborted => self.store(
+                "was not closed cleanly and cannot be repaired read-only; open it writable once, for instance with `otolith status`",
+                None,
+            ),
+            Redb::PreviousIo | Redb::DatabaseClosed => {
+                self.store("an input/output error happened before; repeat the call, the file is opened anew", None)
+            }
+            Redb::Unsupported => {
+                self.store("this platform or file system has no byte-range locks; keep the memory on a local disk", None)
+            }
+            other => Error::Internal(format!("{}: {other}", self.path.display())),
+        }
+    }
+
+    /// Turns an input/output error on the store file into ours.
+    pub(super) fn io(&self, error: io::Error) -> Error {
+        match BackendFault::of(&error) {
+            Some(BackendFault::Forked) => return forked(&self.path),
+            Some(BackendFault::LockTimeout(waited_ms)) => return self.locked(waited_ms),
+            None => {}
+        }
+        let message = match error.kind() {
+            ErrorKind::InvalidData => return self.corrupt("is not an otolith store".to_owned()),
+            ErrorKind::UnexpectedEof => return self.corrupt("ends before its own header says".to_owned()),
+            ErrorKind::NotFound => return missing(&self.path),
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                "no space left on the disk; what was stored before is intact. Free some, then repeat"
+            }
+            ErrorKind::PermissionDenied => {
+                "no permission; give this user read and write access to it, then repeat"
+            }
+            ErrorKind::ReadOnlyFilesystem => {
+                "the file system is read-only; open the memory read-only or move it"
+            }
+            _ => "input/output error; what was stored before is intact. Check the disk, then repeat",
+        };
+        self.store(message, Some(error))
+    }
+
+    /// [`Error::StoreLocked`] after `waited_ms`, naming the holder if the note does.
+    pub(super) fn locked(&self, waited_ms: u64) -> Error {
+        Error::StoreLocked { path: self.path.clone(), holder: holder::current(&self.home), waited_ms }
+    }
+
+    pub(super) fn corrupt(&self, detail: String) -> Error {
+        Error::StoreCorrupt { path: self.path.clone(), detail }
+    }
+
+    pub(super) fn store(&self, message: &str, source: Option<io::Error>) -> Error {
+        let message =
+            source.as_ref().map_or_else(|| message.to_owned(), |error| format!("{message} ({error})"));
+        Error::Store { path: self.path.clone(), message, source }
+    }
+
+    /// A panic below us: redb panics on some damaged pages. The handle is not used again.
+    pub(super) fn panicked(&self, panic: &(dyn Any + Send)) -> Error {
+        self.mark_dead();
+        let text = panic
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+            .unwrap_or("no message");
+        self.corrupt(format!("reading it failed in an unforeseen way ({text})"))
+    }
+}
+
+pub(super) fn forked(path: &Path) -> Error {
+    Error::store(path, "opened before a fork; open it again in this process")
+}
+
+pub(super) fn closed(path: &Path) -> Error {
+    Error::store(path, "closed; open it again")
+}
+
+pub(super) fn missing(path: &Path) -> Error {
+    Error::store(path, "there is no memory here; make one with `otolith init` or create=True")
+}
+
+/// The same error once more, for the next of several callers it concerns.
+pub(super) fn copy(error: &Error) -> Error {
+    match error {
+        Error::Store { path, message, source } => {
+            let source = source.as_ref().map(|error| match error.raw_os_error() {
+                Some(code) => io::Error::from_raw_os_error(code),
+                None => io::Error::new(error.kind(), error.to_string()),
+            });
+            Error::Store { path: path.clone(), message: message.clone(), source }
+        }
+        Error::StoreLocked { path, holder, waited_ms } => {
+            Error::StoreLocked { path: path.clone(), holder: holder.clone(), waited_ms: *waited_ms }
+        }
+        Error::StoreCorrupt { path, detail } => {
+            Error::StoreCorrupt { path: path.clone(), detail: detail.clone() }
+        }
+        Error::FormatTooNew { what, found, supported } => {
+            Error::FormatTooNew { what: what.clone(), found: *found, supported: *supported }
+        }
+        other => Error::Internal(other.to_string()),
+    }
+}

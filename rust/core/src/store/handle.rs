@@ -1,0 +1,386 @@
+//! One opened file: making it, opening it, knowing that it is still the one at its path.
+
+use super::backend::{Backend, Patience};
+use super::failure::{self, Context};
+use super::fork;
+use super::holder::HolderNote;
+use super::seal::seal;
+use super::tables::{self, FORMAT_VERSION, META, OLDEST_READER, OpenTables};
+use super::view::{ReadView, Source};
+use crate::error::{Error, Result};
+use crate::time::{Clock, SystemClock};
+use redb::{
+    Builder, ConcurrencyMode, Database, DatabaseError, ReadOnlyDatabase, ReadTransaction, ReadableDatabase,
+};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[cfg(test)]
+use super::fault::FaultPlan;
+
+/// Which file a path led to: device and inode. Nothing where the system does not tell.
+pub(super) type Identity = Option<(u64, u64)>;
+
+/// How long closing waits for a short lock: nothing that is acknowledged depends on a clean close.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Where a store is and how it is to be opened.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) home: PathBuf,
+    pub(super) path: PathBuf,
+    pub(super) cache_bytes: usize,
+    pub(super) lock_timeout: Duration,
+    #[cfg(test)]
+    pub(super) faults: Option<Arc<FaultPlan>>,
+}
+
+enum Db {
+    ReadOnly(ReadOnlyDatabase),
+    Writable(Database),
+}
+
+/// An open database and what belongs to it.
+pub(super) struct Handle {
+    db: ManuallyDrop<Db>,
+    pub(super) context: Context,
+    identity: Identity,
+    pid: u32,
+    newer_writer: Option<u32>,
+    patience: Arc<Patience>,
+}
+
+/// Why a file could not be opened.
+pub(super) enum OpenError {
+    /// No process has it open and the last writer died: it has to be opened writable once.
+    NeedsRepair(Error),
+    /// Anything else.
+    Other(Error),
+}
+
+impl From<OpenError> for Error {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::NeedsRepair(error) | OpenError::Other(error) => error,
+        }
+    }
+}
+
+impl Place {
+    fn context(&self) -> Context {
+        Context::new(&self.home, &self.path)
+    }
+
+    fn builder(&self, mode: ConcurrencyMode) -> Builder {
+        let mut builder = Builder::new();
+        builder.set_concurrency_mode(mode).set_cache_size(self.cache_bytes);
+        builder
+    }
+
+    #[cfg_attr(not(test), allow(clippy::unused_self))] // tests have faults in it
+    fn backend(
+        &self,
+        file: File,
+        patience: &Arc<Patience>,
+        note: Option<HolderNote>,
+    ) -> Result<Backend, DatabaseError> {
+        Backend::file(
+            file,
+            Arc::clone(patience),
+            note,
+            #[cfg(test)]
+            self.faults.clone(),
+        )
+    }
+
+    /// Makes home and store if they are not there. The file appears under its name only when it is complete.
+    pub(super) fn create(&self) -> Result<()> {
+        let at = |path: &Path| Context::new(&self.home, path);
+        make_home(&self.home).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+                at(&self.home).store("is not a directory; choose another home", Some(error))
+            }
+            _ => at(&self.home).io(error),
+        })?;
+        if fs::symlink_metadata(&self.path).is_ok() {
+            return Ok(());
+        }
+        let nonce = SystemClock.now().unix_micros();
+        let draft = self.home.join(format!(".episodes.redb.{}-{nonce}.new", std::process::id()));
+        let made =
+            self.fill(&draft).and_then(|()| publish(&draft, &self.path).map_err(|e| at(&self.path).io(e)));
+        // Whatever is left of the draft is ours alone and was never the store.
+        let _ = fs::remove_file(&draft);
+        made
+    }
+
+    fn fill(&self, draft: &Path) -> Result<()> {
+        let context = self.context();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(draft).map_err(|error| Context::new(&self.home, &self.home).io(error))?;
+        let backend =
+            self.backend(file, &Patience::new(self.lock_timeout), None).map_err(|e| context.fail(e))?;
+        let builder = self.builder(ConcurrencyMode::MultiWriter);
+        let db = builder.create_with_backend(backend).map_err(|e| context.fail(e))?;
+        initialise(&db, &context)?;
+        db.close().map_err(|e| context.fail(e))
+    }
+
+    /// A store that lives in memory.
+    pub(super) fn in_memory(&self) -> Result<Handle> {
+        let context = self.context();
+        let backend = Backend::memory(
+            #[cfg(test)]
+            self.faults.clone(),
+        );
+        // Memory has no byte-range locks, and nobody to share with.
+        let builder = self.builder(ConcurrencyMode::ExclusiveWriter);
+        let db = builder.create_with_backend(backend).map_err(|e| context.fail(e))?;
+        initialise(&db, &context)?;
+        Ok(Handle::new(Db::Writable(db), context, None, Patience::new(self.lock_timeout)))
+    }
+
+    /// Opens the file, which must be the one of `expected` if that is known.
+    pub(super) fn open(&self, writable: bool, expected: Identity) -> Result<Handle, OpenError> {
+        let context = self.context();
+        let opened = catch_unwind(AssertUnwindSafe(|| self.open_unguarded(writable, expected)));
+        opened.unwrap_or_else(|panic| Err(OpenError::Other(context.panicked(&*panic))))
+    }
+
+    fn open_unguarded(&self, writable: bool, expected: Identity) -> Result<Handle, OpenError> {
+        let context = self.context();
+        let file = self.open_file(writable, &context).map_err(OpenError::Other)?;
+        let identity =
+            file.metadata().map_err(|e| OpenError::Other(context.io(e))).map(|m| identity_of(&m))?;
+        if expected.is_some() && expected != identity {
+            return Err(OpenError::Other(replaced(&context)));
+        }
+        let note = writable.then(|| HolderNote::open(&self.home));
+        let builder = self.builder(ConcurrencyMode::MultiWriter);
+        let patience = Patience::new(self.lock_timeout);
+        let db = self.backend(file, &patience, note).and_then(|backend| {
+            if writable {
+                builder.create_with_backend(backend).map(Db::Writable)
+            } else {
+                builder.open_read_only_with_backend(backend).map(Db::ReadOnly)
+            }
+        });
+        let db = db.map_err(|error| match error {
+            DatabaseError::RepairAborted => {
+                OpenError::NeedsRepair(context.fail(DatabaseError::RepairAborted))
+            }
+            error => OpenError::Other(context.fail(error)),
+        })?;
+        let mut handle = Handle::new(db, context, identity, patience);
+        handle.newer_writer = handle.check_format().map_err(OpenError::Other)?;
+        Ok(handle)
+    }
+
+    fn open_file(&self, writable: bool, context: &Context) -> Result<File> {
+        let found = fs::metadata(&self.path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => failure::missing(&self.path),
+            _ => context.io(error),
+        })?;
+        if !found.is_file() {
+            let what = if found.is_dir() { "is a directory" } else { "is not a regular file" };
+            return Err(context.store(&format!("{what}; move it away or choose another home"), None));
+        }
+        if found.len() == 0 {
+            return Err(
+                context.store("is empty, not a store; remove it and repeat, or restore a backup", None)
+            );
+        }
+        OpenOptions::new().read(true).write(writable).open(&self.path).map_err(|error| context.io(error))
+    }
+}
+
+impl Handle {
+    fn new(db: Db, context: Context, identity: Identity, patience: Arc<Patience>) -> Self {
+        let pid = std::process::id();
+        Self { db: ManuallyDrop::new(db), context, identity, pid, newer_writer: None, patience }
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// The database, if this handle may write.
+    pub(super) fn writable(&self) -> Option<&Database> {
+        match &*self.db {
+            Db::Writable(db) => Some(db),
+            Db::ReadOnly(_) => None,
+        }
+    }
+
+    /// A snapshot of the last commit of any process.
+    pub(super) fn begin_read(&self) -> Result<ReadTransaction> {
+        let transaction = match &*self.db {
+            Db::ReadOnly(db) => db.begin_read(),
+            Db::Writable(db) => db.begin_read(),
+        };
+        transaction.map_err(|e| self.context.fail(e))
+    }
+
+    /// That the path still leads to the file that is open: one `stat`, about a microsecond.
+    pub(super) fn check_place(&self) -> Result<()> {
+        let Some(_) = self.identity else { return Ok(()) };
+        match fs::metadata(&self.context.path) {
+            Ok(found) if identity_of(&found) == self.identity => Ok(()),
+            Ok(_) => Err(replaced(&self.context)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(self.context.store(
+                "was removed while it was open; put it back or restore a backup, then open it again",
+                None,
+            )),
+            Err(error) => Err(self.context.io(error)),
+        }
+    }
+
+    /// That this version may write what a newer one may have laid out.
+    pub(super) fn check_writable_format(&self) -> Result<()> {
+        match self.newer_writer {
+            None => Ok(()),
+            Some(found) => Err(self.too_new(found)),
+        }
+    }
+
+    /// Refuses what this version may not read; returns a newer version that it may read but not write.
+    fn check_format(&self) -> Result<Option<u32>> {
+        let transaction = self.begin_read()?;
+        let view = ReadView { source: Source::Snapshot(&transaction), context: &self.context };
+        if !transaction
+            .list_tables()
+            .map_err(|e| self.context.fail(e))?
+            .any(|table| redb::TableHandle::name(&table) == redb::TableHandle::name(&META))
+        {
+            return Err(self
+                .context
+                .corrupt("is a redb file, but not an otolith store (it has no table meta)".to_owned()));
+        }
+        let (oldest_reader, format) = (view.oldest_reader()?, view.format_version()?);
+        if oldest_reader > FORMAT_VERSION {
+            return Err(self.too_new(format));
+        }
+        if format == 0 {
+            return Err(self.context.corrupt("has format 0, which no version of otolith wrote".to_owned()));
+        }
+        Ok((format > FORMAT_VERSION).then_some(format))
+    }
+
+    fn too_new(&self, found: u32) -> Error {
+        Error::FormatTooNew {
+            what: self.context.path.display().to_string(),
+            found: u64::from(found),
+            supported: u64::from(FORMAT_VERSION),
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.pid != std::process::id() {
+            // Closing would write to the file and release the parent's locks.
+            fork::null_inherited();
+            return;
+        }
+        self.patience.shorten(CLOSE_PATIENCE);
+        // SAFETY: `db` is not touched again.
+        let db = unsafe { ManuallyDrop::take(&mut self.db) };
+        // Closing a database with damaged pages may panic; there is nobody to tell.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(db)));
+    }
+}
+
+fn initialise(db: &Database, context: &Context) -> Result<()> {
+    let transaction = db.begin_write().map_err(|e| context.fail(e))?;
+    {
+        let tables = OpenTables::open(&transaction).map_err(|e| context.fail(e))?;
+        let mut meta = tables.meta.borrow_mut();
+        let created = SystemClock.now().unix_micros().to_le_bytes();
+        let rows: [(&str, &[u8]); 4] = [
+            (tables::META_FORMAT, &FORMAT_VERSION.to_le_bytes()),
+            (tables::META_OLDEST_READER, &OLDEST_READER.to_le_bytes()),
+            (tables::META_CREATED, &created),
+            (tables::META_LAST_SEQUENCE, &0u64.to_le_bytes()),
+        ];
+        for (name, body) in rows {
+            let value = seal("meta", name.as_bytes(), body);
+            meta.insert(name, value.as_slice()).map_err(|e| context.fail(e))?;
+        }
+    }
+    transaction.commit().map_err(|e| context.fail(e))
+}
+
+/// Makes the home with what is missing above it, for this user alone, and makes the new entries durable.
+fn make_home(home: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> =
+        home.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(home)?;
+    for dir in missing {
+        sync_parent(dir)?;
+    }
+    Ok(())
+}
+
+/// Makes the entry of `path` in its directory durable.
+fn sync_parent(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    if let Some(parent) = path.parent() {
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        File::open(parent)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Gives a finished draft its name, unless another process was first; the directory entry is made durable.
+fn publish(draft: &Path, path: &Path) -> io::Result<()> {
+    match fs::hard_link(draft, path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
+        // File systems without hard links.
+        Err(_) => rename_if_free(draft, path)?,
+        Ok(()) => {}
+    }
+    sync_parent(path)
+}
+
+#[cfg(any(target_os = "linux", target_vendor = "apple"))]
+fn rename_if_free(draft: &Path, path: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    match renameat_with(CWD, draft, CWD, path, RenameFlags::NOREPLACE) {
+        Err(rustix::io::Errno::EXIST) => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+fn rename_if_free(draft: &Path, path: &Path) -> io::Result<()> {
+    fs::rename(draft, path)
+}
+
+#[cfg(unix)]
+#[allow(clippy::unnecessary_wraps)] // elsewhere there is none
+fn identity_of(metadata: &fs::Metadata) -> Identity {
+    use std::os::unix::fs::MetadataExt;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity_of(_metadata: &fs::Metadata) -> Identity {
+    None
+}
+
+fn replaced(context: &Context) -> Error {
+    context
+        .store("was replaced by another file while it was open; open it again to go on with that one", None)
+}

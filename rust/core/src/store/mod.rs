@@ -1,0 +1,351 @@
+//! The store: one redb file that any number of processes read and write. The only place that names redb.
+//!
+//! [`Store`] is a handle on `<home>/episodes.redb`. [`Store::read`] gives a [`ReadView`] of one snapshot,
+//! [`Store::write`] runs a job with a [`WriteView`] in a write transaction on the handle's writer thread. A handle
+//! that only reads opens the file read-only, starts no thread and is never stopped by a writer that hangs; it
+//! opens the file for writing at its first write, or when the last writer died and the file has to be repaired.
+//!
+//! What can be relied on: a write that returned is on disk; one that failed left nothing, unless the error says
+//! that its outcome is unknown. Damage is a typed error, never a wrong answer. The layout of the file is described
+//! in the tables module, the envelope around every value in the seal module.
+
+mod backend;
+mod failure;
+#[cfg(test)]
+mod fault;
+mod fork;
+mod handle;
+mod holder;
+mod rows;
+mod seal;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod view;
+mod write_view;
+mod writer;
+
+pub use rows::{Change, Embedded, EmbedderRow, EmbeddingRow, NO_EMBEDDER, Operation, RecordKind};
+pub use tables::{FORMAT_VERSION, OLDEST_READER};
+pub use view::ReadView;
+pub use write_view::WriteView;
+pub use writer::Wait;
+
+use crate::error::{Error, Result};
+use failure::Context;
+use handle::{Handle, Identity, OpenError, Place};
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use view::Source;
+use writer::Writer;
+
+/// Name of the store file within a home.
+pub const STORE_FILE: &str = "episodes.redb";
+/// How long a writer waits for the lock unless told otherwise.
+pub const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long closing waits for the writer thread before it is left behind.
+const CLOSE_BOUND: Duration = Duration::from_secs(5);
+
+/// How to open a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreOptions {
+    /// Make the home and the store if they are not there.
+    pub create: bool,
+    /// Never write a byte; writing is refused with [`Error::ReadOnly`].
+    pub read_only: bool,
+    /// Longest wait for other processes, in opening, reading and writing. 30 s.
+    pub lock_timeout: Duration,
+    /// Memory for cached pages, in bytes. 12 MiB: a commit of another process empties it anyway.
+    pub cache_bytes: usize,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self { create: false, read_only: false, lock_timeout: LOCK_TIMEOUT, cache_bytes: 12 << 20 }
+    }
+}
+
+/// A handle on one store; share it in an `Arc`. Dropping it closes it.
+pub struct Store {
+    // Not dropped in a forked child: its locks and threads are the parent's.
+    shared: ManuallyDrop<Arc<Shared>>,
+}
+
+/// What the handle's callers and its writer thread have in common.
+struct Shared {
+    place: Place,
+    read_only: bool,
+    in_memory: bool,
+    pid: u32,
+    /// The file this store was opened on; reopening must find the same one.
+    identity: OnceLock<Identity>,
+    /// What is read from now: read-only until the first write, the writer thread's own afterwards.
+    current: Mutex<Option<Arc<Handle>>>,
+    writer: Mutex<Option<Writer>>,
+    closed: AtomicBool,
+    /// Set when closing gave up on the writer thread: it must not write any more.
+    abandoned: AtomicBool,
+}
+
+impl Store {
+    /// Opens `<home>/episodes.redb`.
+    ///
+    /// # Errors
+    /// [`Error::Store`] when there is none (and `create` is not set), for a directory in its place, missing
+    /// permission, a full disk; [`Error::StoreCorrupt`] for a file that is no store; [`Error::FormatTooNew`] for a
+    /// newer layout; [`Error::StoreLocked`] when it has to be repaired and a process keeps the lock. Nothing that is
+    /// there is ever deleted or rewritten.
+    pub fn open(home: &Path, options: &StoreOptions) -> Result<Self> {
+        Self::open_place(
+            Place {
+                home: home.to_owned(),
+                path: home.join(STORE_FILE),
+                cache_bytes: options.cache_bytes,
+                lock_timeout: options.lock_timeout,
+                #[cfg(test)]
+                faults: None,
+            },
+            options,
+        )
+    }
+
+    fn open_place(place: Place, options: &StoreOptions) -> Result<Self> {
+        if options.create && !options.read_only {
+            guarded(&place, || place.create())?;
+        }
+        let store = Self::assemble(place, options.read_only, None);
+        store.shared.handle()?;
+        Ok(store)
+    }
+
+    /// A store that lives in memory and is gone when it is dropped.
+    pub fn in_memory() -> Result<Self> {
+        let name = Path::new(":memory:");
+        let place = Place {
+            home: name.to_owned(),
+            path: name.to_owned(),
+            cache_bytes: StoreOptions::default().cache_bytes,
+            lock_timeout: LOCK_TIMEOUT,
+            #[cfg(test)]
+            faults: None,
+        };
+        let handle = guarded(&place, || place.in_memory())?;
+        Ok(Self::assemble(place, false, Some(handle)))
+    }
+
+    fn assemble(place: Place, read_only: bool, memory: Option<Handle>) -> Self {
+        let shared = Shared {
+            place,
+            read_only,
+            in_memory: memory.is_some(),
+            pid: std::process::id(),
+            identity: OnceLock::new(),
+            current: Mutex::new(memory.map(Arc::new)),
+            writer: Mutex::new(None),
+            closed: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
+        };
+        Self { shared: ManuallyDrop::new(Arc::new(shared)) }
+    }
+
+    /// Runs `job` on a snapshot of the last commit of any process.
+    ///
+    /// # Errors
+    /// Those of `job`, and those of the store: closed, forked, replaced, damaged, or locked for too long.
+    pub fn read<R>(&self, job: impl FnOnce(&ReadView<'_>) -> Result<R>) -> Result<R> {
+        self.shared.check_usable()?;
+        let handle = self.shared.handle()?;
+        handle.check_place()?;
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let transaction = handle.begin_read()?;
+            job(&ReadView { source: Source::Snapshot(&transaction), context: &handle.context })
+        }));
+        let outcome = outcome.unwrap_or_else(|panic| Err(handle.context.panicked(&*panic)));
+        self.shared.forget_dead(&handle);
+        outcome
+    }
+
+    /// Runs `job` in a write transaction on the writer thread and returns when it is on disk.
+    ///
+    /// Jobs that wait at the same time share a transaction; if one of them fails, each is run again alone, so a job
+    /// must be able to run twice. A job that fails leaves nothing behind. Do nothing slow in it, and do not call
+    /// `write` from it.
+    ///
+    /// # Errors
+    /// Those of `job`; [`Error::StoreLocked`] at the deadline and [`Error::Interrupted`] when `wait` says so, and the
+    /// job will not run; [`Error::ReadOnly`]; an [`Error::Store`] that says so when the outcome is unknown.
+    pub fn write<T, F>(&self, wait: &Wait<'_>, job: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut WriteView<'_>) -> Result<T> + Send + 'static,
+    {
+        self.shared.check_usable()?;
+        if self.shared.read_only {
+            return Err(Error::ReadOnly { path: self.shared.place.path.clone() });
+        }
+        if writer::on_writer_thread() {
+            return Err(Error::Internal("a write job waits for another write".to_owned()));
+        }
+        writer::submit(&self.shared, wait, job)
+    }
+
+    /// Number of the last change of any process, 0 before the first; about 3 microseconds.
+    pub fn last_sequence(&self) -> Result<u64> {
+        #[allow(clippy::redundant_closure_for_method_calls)]
+        // the method's path is not general enough to compile
+        self.read(|view| view.last_sequence())
+    }
+
+    /// The store file; `:memory:` for one in memory.
+    pub fn path(&self) -> &Path {
+        &self.shared.place.path
+    }
+
+    /// Whether writing is refused.
+    pub fn is_read_only(&self) -> bool {
+        self.shared.read_only
+    }
+
+    /// Length of the file in bytes; 0 in memory.
+    pub fn file_len(&self) -> Result<u64> {
+        self.shared.check_usable()?;
+        if self.shared.in_memory {
+            return Ok(0);
+        }
+        let found = std::fs::metadata(self.path()).map_err(|error| self.shared.context().io(error))?;
+        Ok(found.len())
+    }
+
+    /// A wait with the store's own lock timeout and no signals to look for.
+    pub fn wait(&self) -> Wait<'static> {
+        Wait { deadline: self.shared.place.lock_timeout, interrupted: None }
+    }
+
+    /// Ends the writer thread and closes the file; every later call is an error. Closing twice is fine.
+    ///
+    /// # Errors
+    /// In a forked child, where nothing is closed.
+    pub fn close(&self) -> Result<()> {
+        self.shared.check_process()?;
+        self.shared.close();
+        Ok(())
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if self.shared.check_process().is_err() {
+            return;
+        }
+        self.shared.close();
+        // SAFETY: `shared` is not touched again.
+        unsafe { ManuallyDrop::drop(&mut self.shared) };
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("path", &self.path()).field("read_only", &self.is_read_only()).finish()
+    }
+}
+
+impl Shared {
+    fn context(&self) -> Context {
+        Context::new(&self.place.home, &self.place.path)
+    }
+
+    fn check_process(&self) -> Result<()> {
+        if self.pid == std::process::id() {
+            return Ok(());
+        }
+        fork::null_inherited();
+        Err(failure::forked(&self.place.path))
+    }
+
+    fn check_usable(&self) -> Result<()> {
+        self.check_process()?;
+        if self.closed.load(Ordering::Acquire) {
+            return Err(failure::closed(&self.place.path));
+        }
+        Ok(())
+    }
+
+    fn current(&self) -> MutexGuard<'_, Option<Arc<Handle>>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn expected(&self) -> Identity {
+        self.identity.get().copied().flatten()
+    }
+
+    /// A handle to read from, opened if there is none.
+    fn handle(self: &Arc<Self>) -> Result<Arc<Handle>> {
+        {
+            let mut current = self.current();
+            if let Some(handle) = &*current {
+                return Ok(Arc::clone(handle));
+            }
+            match self.place.open(false, self.expected()) {
+                Ok(handle) => {
+                    let _ = self.identity.set(handle.identity());
+                    let handle = Arc::new(handle);
+                    *current = Some(Arc::clone(&handle));
+                    return Ok(handle);
+                }
+                Err(OpenError::NeedsRepair(_)) if !self.read_only => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let wait = Wait { deadline: self.place.lock_timeout, interrupted: None };
+        writer::open_writable(self, &wait)
+    }
+
+    /// The writer thread's handle, opened if there is none. Blocks for as long as others hold the lock.
+    fn writable_handle(&self) -> Result<Arc<Handle>> {
+        if let Some(handle) = &*self.current()
+            && handle.writable().is_some()
+        {
+            return Ok(Arc::clone(handle));
+        }
+        let handle = Arc::new(self.place.open(true, self.expected())?);
+        let _ = self.identity.set(handle.identity());
+        let replaced = self.current().replace(Arc::clone(&handle));
+        drop(replaced);
+        Ok(handle)
+    }
+
+    /// Lets go of a handle that saw an error; the next call opens the file anew.
+    fn forget_dead(&self, handle: &Arc<Handle>) {
+        if !handle.context.is_dead() || self.in_memory {
+            return;
+        }
+        let mut current = self.current();
+        let dead = current.take_if(|held| Arc::ptr_eq(held, handle));
+        drop(current);
+        drop(dead);
+    }
+
+    fn close(&self) {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(writer) = writer
+            && !writer.stop(CLOSE_BOUND)
+        {
+            self.abandoned.store(true, Ordering::Release);
+        }
+        let handle = self.current().take();
+        drop(handle);
+    }
+}
+
+/// Runs something that opens a file, a panic in which is damage.
+fn guarded<T>(place: &Place, open: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(open))
+        .unwrap_or_else(|panic| Err(Context::new(&place.home, &place.path).panicked(&*panic)))
+}

@@ -1,0 +1,164 @@
+//! Rows that are not episodes, and their bodies.
+
+use crate::ids::RecordId;
+
+/// What happened to a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// It was written, new or again.
+    Put,
+    /// It is gone, with all its vectors.
+    Delete,
+    /// Its vectors changed.
+    Embed,
+}
+
+/// What kind of record a change is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RecordKind {
+    /// An [`crate::episode::Episode`].
+    Episode,
+}
+
+/// One row of the change feed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// Number of the row; rises by one with every row.
+    pub sequence: u64,
+    /// What happened.
+    pub operation: Operation,
+    /// To what kind of record.
+    pub kind: RecordKind,
+    /// To which one.
+    pub id: RecordId,
+}
+
+impl Change {
+    pub(super) fn body(operation: Operation, kind: RecordKind, id: RecordId) -> [u8; 18] {
+        let mut body = [0; 18];
+        body[0] = match operation {
+            Operation::Put => 1,
+            Operation::Delete => 2,
+            Operation::Embed => 3,
+        };
+        body[1] = match kind {
+            RecordKind::Episode => 1,
+        };
+        body[2..].copy_from_slice(id.as_bytes());
+        body
+    }
+
+    pub(super) fn parse(sequence: u64, body: &[u8]) -> Option<Self> {
+        let [operation, kind, id @ ..] = body else { return None };
+        let operation = match operation {
+            1 => Operation::Put,
+            2 => Operation::Delete,
+            3 => Operation::Embed,
+            _ => return None,
+        };
+        let kind = match kind {
+            1 => RecordKind::Episode,
+            _ => return None,
+        };
+        let id = RecordId::from_bytes(id.try_into().ok()?).ok()?;
+        Some(Self { sequence, operation, kind, id })
+    }
+}
+
+/// The vector of one chunk of one record, or why there is none.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Embedded {
+    /// The row the embedder gave.
+    Row(Vec<f32>),
+    /// The embedder gave something that cannot be used: the reason.
+    Refused(String),
+}
+
+/// One chunk of a record under one embedder.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EmbeddingRow {
+    /// Number of the chunk within the record, from 0.
+    pub chunk: u32,
+    /// Hash of the text that was embedded: when the record's text has another, the row is stale.
+    pub text_hash: u128,
+    /// The vector, or the refusal.
+    pub vector: Embedded,
+}
+
+impl EmbeddingRow {
+    pub(super) fn body(&self) -> Vec<u8> {
+        let (kind, length) = match &self.vector {
+            Embedded::Row(row) => (0, row.len() * 4),
+            Embedded::Refused(reason) => (1, reason.len()),
+        };
+        let mut body = Vec::with_capacity(17 + length);
+        body.push(kind);
+        body.extend_from_slice(&self.text_hash.to_le_bytes());
+        match &self.vector {
+            Embedded::Row(row) => row.iter().for_each(|x| body.extend_from_slice(&x.to_le_bytes())),
+            Embedded::Refused(reason) => body.extend_from_slice(reason.as_bytes()),
+        }
+        body
+    }
+
+    pub(super) fn parse(chunk: u32, body: &[u8]) -> Option<Self> {
+        let (kind, rest) = body.split_first()?;
+        let (hash, payload) = rest.split_first_chunk::<16>()?;
+        let vector = match kind {
+            0 => {
+                let (cells, []) = payload.as_chunks::<4>() else { return None };
+                Embedded::Row(cells.iter().map(|cell| f32::from_le_bytes(*cell)).collect())
+            }
+            1 => Embedded::Refused(String::from_utf8(payload.to_vec()).ok()?),
+            _ => return None,
+        };
+        Some(Self { chunk, text_hash: u128::from_le_bytes(*hash), vector })
+    }
+}
+
+/// Number under which vectors are refused while the home has no embedder. Real ones begin with 1.
+pub const NO_EMBEDDER: u32 = 0;
+
+/// One embedder this store has, or had, vectors of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EmbedderRow {
+    /// Its number within this store.
+    pub number: u32,
+    /// What identifies it: adapter, model, revision, prompt form, text version.
+    pub fingerprint: String,
+    /// Width of its vectors.
+    pub dim: u32,
+}
+
+impl EmbedderRow {
+    pub(super) fn parse(number: u32, body: &[u8]) -> Option<Self> {
+        let (dim, fingerprint) = body.split_first_chunk::<4>()?;
+        let fingerprint = String::from_utf8(fingerprint.to_vec()).ok()?;
+        Some(Self { number, fingerprint, dim: u32::from_le_bytes(*dim) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_round_trip_and_nonsense_is_refused() {
+        let id = RecordId::new_episode(1);
+        for operation in [Operation::Put, Operation::Delete, Operation::Embed] {
+            let body = Change::body(operation, RecordKind::Episode, id);
+            let change = Change::parse(9, &body).unwrap();
+            assert_eq!((change.sequence, change.operation, change.id), (9, operation, id));
+        }
+        for bad in [&[][..], &[1], &[0; 18], &[9; 18], &[1; 17]] {
+            assert_eq!(Change::parse(1, bad), None);
+        }
+        for vector in [Embedded::Row(vec![1.5, -0.0, f32::MIN_POSITIVE]), Embedded::Refused("zéro".into())] {
+            let row = EmbeddingRow { chunk: 3, text_hash: u128::MAX - 5, vector };
+            assert_eq!(EmbeddingRow::parse(3, &row.body()).unwrap(), row);
+        }
+        for bad in [&[][..], &[0; 16], &[0; 19], &[2; 17]] {
+            assert_eq!(EmbeddingRow::parse(0, bad), None);
+        }
+    }
+}

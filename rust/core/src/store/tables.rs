@@ -1,0 +1,96 @@
+//! The tables of the file, field by field. `u32`, `u64` and `f32` are little-endian in bodies.
+//!
+//! | table | key | body (inside the envelope of [`super::seal`]) |
+//! |---|---|---|
+//! | `episodes` | record id, 16 bytes | the episode as JSON |
+//! | `cwd_index` | (normalised directory, record id) | empty |
+//! | `keys` | (scope, key) | record id, 16 bytes |
+//! | `embeddings` | (embedder number `u32`, record id, chunk number `u32`) | kind `u8`, text hash `u128`, then for kind 0 the row as `f32`s, for kind 1 the reason of the refusal in UTF-8 |
+//! | `embedders` | number `u32` | dimensions `u32`, then the fingerprint in UTF-8 |
+//! | `changes` | sequence number `u64`, from 1 | operation `u8` (1 put, 2 delete, 3 embed), kind `u8` (1 episode), record id |
+//! | `meta` | name | see the `META_` constants |
+//!
+//! Key bytes for the checksum: integers little-endian, ids as they are, strings in UTF-8, the parts of a tuple
+//! one after the other, a 0 byte after a string that is followed by something.
+
+use redb::{Table, TableDefinition, TableError, WriteTransaction};
+use std::cell::RefCell;
+
+/// Version of the layout this build writes.
+pub const FORMAT_VERSION: u32 = 1;
+/// Oldest layout version a reader must know to read what this build writes.
+pub const OLDEST_READER: u32 = 1;
+
+pub(super) type Id = &'static [u8; 16];
+pub(super) type Bytes = &'static [u8];
+pub(super) type CwdKey = (&'static str, Id);
+pub(super) type NameKey = (&'static str, &'static str);
+pub(super) type ChunkKey = (u32, Id, u32);
+
+pub(super) const EPISODES: TableDefinition<'static, Id, Bytes> = TableDefinition::new("episodes");
+pub(super) const CWD_INDEX: TableDefinition<'static, CwdKey, Bytes> = TableDefinition::new("cwd_index");
+pub(super) const KEYS: TableDefinition<'static, NameKey, Bytes> = TableDefinition::new("keys");
+pub(super) const EMBEDDINGS: TableDefinition<'static, ChunkKey, Bytes> = TableDefinition::new("embeddings");
+pub(super) const EMBEDDERS: TableDefinition<'static, u32, Bytes> = TableDefinition::new("embedders");
+pub(super) const CHANGES: TableDefinition<'static, u64, Bytes> = TableDefinition::new("changes");
+pub(super) const META: TableDefinition<'static, &'static str, Bytes> = TableDefinition::new("meta");
+
+/// `u32`: layout version of the file.
+pub(super) const META_FORMAT: &str = "format_version";
+/// `u32`: oldest layout version that may read the file.
+pub(super) const META_OLDEST_READER: &str = "oldest_reader";
+/// `i64`: microseconds since 1970 at which the file was made.
+pub(super) const META_CREATED: &str = "created";
+/// `u64`: number of the last row of `changes`, 0 before the first.
+pub(super) const META_LAST_SEQUENCE: &str = "last_sequence";
+/// `u32`: the embedder this home belongs to; absent before the first vector.
+pub(super) const META_HOME_EMBEDDER: &str = "home_embedder";
+
+/// The smallest and the largest 16 bytes, as ends of ranges over ids.
+pub(super) const ID_MIN: [u8; 16] = [0; 16];
+pub(super) const ID_MAX: [u8; 16] = [0xFF; 16];
+
+/// Every table of one write transaction, opened once: redb hands out a table only once at a time.
+pub(super) struct OpenTables<'t> {
+    pub(super) episodes: RefCell<Table<'t, Id, Bytes>>,
+    pub(super) cwd_index: RefCell<Table<'t, CwdKey, Bytes>>,
+    pub(super) keys: RefCell<Table<'t, NameKey, Bytes>>,
+    pub(super) embeddings: RefCell<Table<'t, ChunkKey, Bytes>>,
+    pub(super) embedders: RefCell<Table<'t, u32, Bytes>>,
+    pub(super) changes: RefCell<Table<'t, u64, Bytes>>,
+    pub(super) meta: RefCell<Table<'t, &'static str, Bytes>>,
+}
+
+impl<'t> OpenTables<'t> {
+    /// Opens all tables, making those that are not there yet.
+    pub(super) fn open(transaction: &'t WriteTransaction) -> Result<Self, TableError> {
+        Ok(Self {
+            episodes: RefCell::new(transaction.open_table(EPISODES)?),
+            cwd_index: RefCell::new(transaction.open_table(CWD_INDEX)?),
+            keys: RefCell::new(transaction.open_table(KEYS)?),
+            embeddings: RefCell::new(transaction.open_table(EMBEDDINGS)?),
+            embedders: RefCell::new(transaction.open_table(EMBEDDERS)?),
+            changes: RefCell::new(transaction.open_table(CHANGES)?),
+            meta: RefCell::new(transaction.open_table(META)?),
+        })
+    }
+}
+
+/// Key bytes of `cwd_index`.
+pub(super) fn cwd_key(dir: &str, id: &[u8; 16]) -> Vec<u8> {
+    [dir.as_bytes(), &[0], id].concat()
+}
+
+/// Key bytes of `keys`.
+pub(super) fn name_key(scope: &str, key: &str) -> Vec<u8> {
+    [scope.as_bytes(), &[0], key.as_bytes()].concat()
+}
+
+/// Key bytes of `embeddings`.
+pub(super) fn chunk_key(embedder: u32, id: &[u8; 16], chunk: u32) -> [u8; 24] {
+    let mut key = [0; 24];
+    key[..4].copy_from_slice(&embedder.to_le_bytes());
+    key[4..20].copy_from_slice(id);
+    key[20..].copy_from_slice(&chunk.to_le_bytes());
+    key
+}

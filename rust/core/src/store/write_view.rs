@@ -1,0 +1,264 @@
+//! Writing: what a job may do inside its write transaction.
+
+use super::failure::Context;
+use super::rows::{Change, Embedded, EmbeddingRow, NO_EMBEDDER, Operation, RecordKind};
+use super::seal::{seal, seal_parts};
+use super::tables::{self, OpenTables};
+use super::view::{ReadView, Source};
+use crate::episode::{Episode, Scope};
+use crate::error::{Error, Result};
+use crate::ids::RecordId;
+use std::ops::Deref;
+
+/// Everything of [`ReadView`], and changes. All of it becomes visible and durable together, or not at all.
+pub struct WriteView<'t> {
+    read: ReadView<'t>,
+    sequence: u64,
+    first_sequence: u64,
+    changed: bool,
+}
+
+impl<'t> Deref for WriteView<'t> {
+    type Target = ReadView<'t>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.read
+    }
+}
+
+impl<'t> WriteView<'t> {
+    pub(super) fn new(tables: OpenTables<'t>, context: &'t Context) -> Result<Self> {
+        let read = ReadView { source: Source::Open(Box::new(tables)), context };
+        let sequence = read.last_sequence()?;
+        Ok(Self { read, sequence, first_sequence: sequence, changed: false })
+    }
+
+    /// Number of the last change, this transaction's own among them.
+    pub fn last_sequence(&self) -> Result<u64> {
+        Ok(self.sequence)
+    }
+
+    /// Writes `episode`, new or over its old version, with its directory and key.
+    ///
+    /// `previous` is the version that is stored now, if the caller has it; it is looked up otherwise.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] when another episode that is there owns the key in this scope.
+    pub fn put_episode(&mut self, episode: &Episode, previous: Option<&Episode>) -> Result<()> {
+        let stored;
+        let mut previous = previous.filter(|previous| previous.id == episode.id);
+        if previous.is_none() {
+            stored = self.read.episode(episode.id)?;
+            previous = stored.as_ref();
+        }
+        if let Some(key) = &episode.key
+            && let Some(owner) = self.read.id_for_key(&episode.scope, key)?
+            && owner != episode.id
+            && self.read.contains(owner)?
+        {
+            return Err(Error::Conflict {
+                what: format!("key {key:?}"),
+                detail: format!("it belongs to episode {owner} in scope {:?}", episode.scope.as_str()),
+            });
+        }
+        let json = episode.to_json()?;
+        let id = episode.id.as_bytes();
+        let same_dir = previous.is_some_and(|previous| previous.working_dir == episode.working_dir);
+        let same_key = previous.is_some_and(|p| (&p.scope, &p.key) == (&episode.scope, &episode.key));
+        if let Some(previous) = previous {
+            if !same_dir {
+                self.remove_dir(previous)?;
+            }
+            if !same_key {
+                self.remove_key(&previous.scope, previous.key.as_deref(), previous.id)?;
+            }
+        }
+        let value = seal("episodes", id, &json);
+        self.read
+            .tables()?
+            .episodes
+            .borrow_mut()
+            .insert(id, value.as_slice())
+            .map_err(|e| self.read.context.fail(e))?;
+        if let (Some(dir), false) = (&episode.working_dir, same_dir) {
+            let value = seal("cwd_index", &tables::cwd_key(dir, id), &[]);
+            let mut table = self.read.tables()?.cwd_index.borrow_mut();
+            table.insert((dir.as_str(), id), value.as_slice()).map_err(|e| self.read.context.fail(e))?;
+        }
+        if let (Some(key), false) = (&episode.key, same_key) {
+            let scope = episode.scope.as_str();
+            let value = seal("keys", &tables::name_key(scope, key), id);
+            let mut table = self.read.tables()?.keys.borrow_mut();
+            table.insert((scope, key.as_str()), value.as_slice()).map_err(|e| self.read.context.fail(e))?;
+        }
+        self.log(Operation::Put, episode.id)
+    }
+
+    /// Removes `episode` from every table: its key, its directory, the vectors of all embedders. What is stored
+    /// counts, the given version only where the stored one cannot be read. Returns whether it was there.
+    pub fn delete_episode(&mut self, episode: &Episode) -> Result<bool> {
+        let stored = self.read.episode(episode.id).ok().flatten();
+        let episode = stored.as_ref().unwrap_or(episode);
+        let removed = self
+            .read
+            .tables()?
+            .episodes
+            .borrow_mut()
+            .remove(episode.id.as_bytes())
+            .map_err(|e| self.read.context.fail(e))?
+            .is_some();
+        self.remove_dir(episode)?;
+        self.remove_key(&episode.scope, episode.key.as_deref(), episode.id)?;
+        let vectors = self.remove_embeddings(None, episode.id)?;
+        if removed {
+            self.log(Operation::Delete, episode.id)?;
+        }
+        self.changed |= removed || vectors;
+        Ok(removed)
+    }
+
+    /// Makes `rows` the record's vectors under `embedder`, in place of all it had. Under [`NO_EMBEDDER`] there can be
+    /// refusals only.
+    ///
+    /// # Errors
+    /// [`Error::DimensionMismatch`] for a row of another width than the embedder's, [`Error::NotFound`] for an
+    /// embedder that was never registered.
+    pub fn put_embeddings(&mut self, embedder: u32, id: RecordId, rows: &[EmbeddingRow]) -> Result<()> {
+        let known = self.read.embedder(embedder)?.map(|known| known.dim as usize);
+        let known = known.or((embedder == NO_EMBEDDER).then_some(0));
+        let expected = known.ok_or_else(|| Error::NotFound { what: "embedder", id: embedder.to_string() })?;
+        for row in rows {
+            if let Embedded::Row(vector) = &row.vector
+                && vector.len() != expected
+            {
+                return Err(Error::DimensionMismatch { what: "vector", expected, found: vector.len() });
+            }
+        }
+        self.remove_embeddings(Some(embedder), id)?;
+        {
+            let mut table = self.read.tables()?.embeddings.borrow_mut();
+            for row in rows {
+                let key = tables::chunk_key(embedder, id.as_bytes(), row.chunk);
+                let value = seal("embeddings", &key, &row.body());
+                table
+                    .insert((embedder, id.as_bytes(), row.chunk), value.as_slice())
+                    .map_err(|e| self.read.context.fail(e))?;
+            }
+        }
+        self.log(Operation::Embed, id)
+    }
+
+    /// Removes the record's vectors under every embedder. Returns whether there were any.
+    pub fn delete_embeddings(&mut self, id: RecordId) -> Result<bool> {
+        let removed = self.remove_embeddings(None, id)?;
+        if removed {
+            self.log(Operation::Embed, id)?;
+        }
+        Ok(removed)
+    }
+
+    /// The number of the embedder with this fingerprint, given out now if it is new.
+    ///
+    /// # Errors
+    /// [`Error::DimensionMismatch`] when it is known with another width.
+    pub fn register_embedder(&mut self, fingerprint: &str, dim: u32) -> Result<u32> {
+        let known = self.read.embedders()?;
+        if let Some(row) = known.iter().find(|row| row.fingerprint == fingerprint) {
+            if row.dim == dim {
+                return Ok(row.number);
+            }
+            let (expected, found) = (row.dim as usize, dim as usize);
+            return Err(Error::DimensionMismatch { what: "the embedder", expected, found });
+        }
+        let number = known.last().map_or(1, |row| row.number + 1);
+        let value =
+            seal_parts("embedders", &number.to_le_bytes(), &[&dim.to_le_bytes(), fingerprint.as_bytes()]);
+        let mut table = self.read.tables()?.embedders.borrow_mut();
+        table.insert(number, value.as_slice()).map_err(|e| self.read.context.fail(e))?;
+        self.changed = true;
+        Ok(number)
+    }
+
+    /// Makes `number` the embedder this home belongs to.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] for an embedder that was never registered.
+    pub fn set_home_embedder(&mut self, number: u32) -> Result<()> {
+        if self.read.embedder(number)?.is_none() {
+            return Err(Error::NotFound { what: "embedder", id: number.to_string() });
+        }
+        if self.read.home_embedder()? == Some(number) {
+            return Ok(());
+        }
+        self.set_meta(tables::META_HOME_EMBEDDER, &number.to_le_bytes())
+    }
+
+    /// Stores `body` under a name in `meta`.
+    pub fn set_meta(&mut self, name: &str, body: &[u8]) -> Result<()> {
+        let value = seal("meta", name.as_bytes(), body);
+        let mut table = self.read.tables()?.meta.borrow_mut();
+        table.insert(name, value.as_slice()).map_err(|e| self.read.context.fail(e))?;
+        self.changed = true;
+        Ok(())
+    }
+
+    /// Writes what is kept until the end of the transaction. Returns whether there is anything to commit.
+    pub(super) fn finish(mut self) -> Result<bool> {
+        if self.sequence != self.first_sequence {
+            let sequence = self.sequence;
+            self.set_meta(tables::META_LAST_SEQUENCE, &sequence.to_le_bytes())?;
+        }
+        Ok(self.changed)
+    }
+
+    fn log(&mut self, operation: Operation, id: RecordId) -> Result<()> {
+        let sequence = self.sequence + 1;
+        let value =
+            seal("changes", &sequence.to_le_bytes(), &Change::body(operation, RecordKind::Episode, id));
+        let mut table = self.read.tables()?.changes.borrow_mut();
+        table.insert(sequence, value.as_slice()).map_err(|e| self.read.context.fail(e))?;
+        self.sequence = sequence;
+        self.changed = true;
+        Ok(())
+    }
+
+    fn remove_dir(&mut self, episode: &Episode) -> Result<()> {
+        if let Some(dir) = &episode.working_dir {
+            let mut table = self.read.tables()?.cwd_index.borrow_mut();
+            table.remove((dir.as_str(), episode.id.as_bytes())).map_err(|e| self.read.context.fail(e))?;
+        }
+        Ok(())
+    }
+
+    /// Gives a key back, unless it went to another record in the meantime.
+    fn remove_key(&mut self, scope: &Scope, key: Option<&str>, id: RecordId) -> Result<()> {
+        if let Some(key) = key
+            && self.read.id_for_key(scope, key)? == Some(id)
+        {
+            let mut table = self.read.tables()?.keys.borrow_mut();
+            table.remove((scope.as_str(), key)).map_err(|e| self.read.context.fail(e))?;
+        }
+        Ok(())
+    }
+
+    fn remove_embeddings(&mut self, embedder: Option<u32>, id: RecordId) -> Result<bool> {
+        let numbers = match embedder {
+            Some(number) => vec![number],
+            None => std::iter::once(NO_EMBEDDER)
+                .chain(self.read.embedders()?.into_iter().map(|row| row.number))
+                .collect(),
+        };
+        let mut table = self.read.tables()?.embeddings.borrow_mut();
+        let mut removed = false;
+        for number in numbers {
+            let range = (number, id.as_bytes(), 0)..=(number, id.as_bytes(), u32::MAX);
+            table
+                .retain_in::<(u32, &[u8; 16], u32), _>(range, |_, _| {
+                    removed = true;
+                    false
+                })
+                .map_err(|e| self.read.context.fail(e))?;
+        }
+        Ok(removed)
+    }
+}

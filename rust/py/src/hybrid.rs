@@ -1,0 +1,384 @@
+//! `HybridIndex`: an index in memory for people who bring their own documents.
+
+use crate::convert::{mapping, number, text, vector};
+use crate::door;
+use crate::errors;
+use crate::hybrid_types::{IndexHit, IndexParams, Inserted};
+use crate::report::Coverage;
+use otolith_core::engine as core_engine;
+use otolith_core::error::{Error, Result};
+use otolith_core::fusion::Fusion;
+use otolith_core::index as core;
+use otolith_core::lexical::PreparedDoc;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Documents that are inserted between two chances for others to search.
+const BATCH: usize = 256;
+
+/// BM25 and cosine over documents in memory. Ids are any strings; ties go to the document inserted first.
+///
+/// Safe to use from many threads; every call releases the interpreter, and searches run side by side.
+///
+/// Args:
+///     dim: Width of the vectors, 1 to 8192; None takes that of the first vector.
+///     params: Settings of ranking and text analysis.
+///
+/// Raises:
+///     InvalidInput: A width that cannot be.
+#[pyclass(frozen, module = "otolith")]
+pub(crate) struct HybridIndex {
+    index: RwLock<core::HybridIndex>,
+}
+
+/// A document before it is indexed.
+struct Document {
+    id: String,
+    fields: Option<Vec<(String, String)>>,
+    vector: Option<Vec<f32>>,
+}
+
+impl HybridIndex {
+    // A panic in the middle of a change leaves nothing that can be answered from.
+    fn read(&self) -> Result<RwLockReadGuard<'_, core::HybridIndex>> {
+        self.index.read().map_err(|_| broken())
+    }
+
+    fn write(&self) -> Result<RwLockWriteGuard<'_, core::HybridIndex>> {
+        self.index.write().map_err(|_| broken())
+    }
+
+    /// Analyses a document while others search.
+    fn prepare(&self, fields: Option<&[(String, String)]>) -> Result<Option<PreparedDoc>> {
+        let Some(fields) = fields else { return Ok(None) };
+        let index = self.read()?;
+        Ok(Some(index.prepare(fields)))
+    }
+
+    fn insert_all(&self, documents: &[Document]) -> Result<Vec<core::Inserted>> {
+        let mut done = Vec::with_capacity(documents.len());
+        for batch in documents.chunks(BATCH) {
+            let prepared = batch.iter().map(|document| self.prepare(document.fields.as_deref()));
+            let prepared = prepared.collect::<Result<Vec<_>>>()?;
+            let mut index = self.write()?;
+            for (document, text) in batch.iter().zip(&prepared) {
+                done.push(index.insert(&document.id, text.as_ref(), document.vector.as_deref())?);
+            }
+        }
+        Ok(done)
+    }
+}
+
+fn broken() -> Error {
+    Error::Internal(
+        "this index was left half changed by an earlier internal error; build it again".to_owned(),
+    )
+}
+
+/// The text of a document: a str, or named fields.
+fn fields(field: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<Vec<(String, String)>>> {
+    if value.is_none() {
+        return Ok(None);
+    }
+    if value.is_instance_of::<PyString>() {
+        return Ok(Some(vec![("text".to_owned(), text::text(field, value)?.to_owned())]));
+    }
+    let entry = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+        let name = text::text(field, &name)?.to_owned();
+        let value = text::text(&format!("{field}.{name}"), &value)?.to_owned();
+        Ok((name, value))
+    };
+    mapping::entries(field, value)?.into_iter().map(entry).collect::<PyResult<_>>().map(Some)
+}
+
+/// The values for a batch, or as many None.
+fn column<'py>(
+    field: &str,
+    value: Option<&Bound<'py, PyAny>>,
+    len: usize,
+) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
+    let Some(value) = value else { return Ok(vec![None; len]) };
+    let items = text::items(field, "a list", value)?;
+    same_len(value.py(), field, items.len(), len)?;
+    Ok(items.into_iter().map(Some).collect())
+}
+
+fn same_len(py: Python<'_>, field: &str, found: usize, wanted: usize) -> PyResult<()> {
+    if found == wanted {
+        return Ok(());
+    }
+    Err(errors::invalid(py, field, format!("holds {found} items where {wanted} are needed")))
+}
+
+#[pymethods]
+impl HybridIndex {
+    #[new]
+    #[pyo3(signature = (dim=None, *, params=None))]
+    fn new(
+        py: Python<'_>,
+        dim: Option<&Bound<'_, PyAny>>,
+        params: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let dim = dim.map(|dim| number::count("dim", dim)).transpose()?;
+        let params = match params {
+            None => core::IndexParams::default(),
+            Some(params) => match params.cast::<IndexParams>() {
+                Ok(params) => door::quick(py, || params.get().core())?,
+                Err(_) => return Err(errors::wanted("params", "IndexParams", params)),
+            },
+        };
+        let index = door::quick(py, || core::HybridIndex::new(dim, params))?;
+        Ok(Self { index: RwLock::new(index) })
+    }
+
+    /// Adds a document, or replaces the one of the same id.
+    ///
+    /// Args:
+    ///     id: Any text that is not empty.
+    ///     text: Its text, or named fields: `title`, `tags` and `files` weigh 3, `body`, `caption` and `code` one half,
+    ///         others 1.
+    ///     vector: Its vector, one row as wide as the index. One that cannot be searched is refused and counted; the text
+    ///         is kept.
+    ///
+    /// Raises:
+    ///     InvalidInput: The id is empty, there is neither text nor vector, or an argument is of the wrong type.
+    #[pyo3(signature = (id, text=None, vector=None))]
+    fn insert(
+        &self,
+        id: &Bound<'_, PyAny>,
+        text: Option<&Bound<'_, PyAny>>,
+        vector: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Inserted> {
+        let name = text::text("id", id)?;
+        let text = text.map_or(Ok(None), |text| fields("text", text))?;
+        let vector = vector::optional("vector", vector)?;
+        let job = || {
+            let prepared = self.prepare(text.as_deref())?;
+            self.write()?.insert(name, prepared.as_ref(), vector.as_deref())
+        };
+        door::run(id.py(), job).map(Inserted::from)
+    }
+
+    /// As `insert`, for many documents. All arguments are checked before the first is inserted.
+    ///
+    /// Args:
+    ///     ids: Their ids.
+    ///     texts: A text for each, or None.
+    ///     vectors: A matrix with a row for each, or a list with a vector or None for each.
+    ///
+    /// Returns:
+    ///     What each insertion did, in order.
+    ///
+    /// Raises:
+    ///     InvalidInput: As for `insert`, or the arguments are not equally long.
+    #[pyo3(signature = (ids, texts=None, vectors=None))]
+    fn insert_many(
+        &self,
+        ids: &Bound<'_, PyAny>,
+        texts: Option<&Bound<'_, PyAny>>,
+        vectors: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<Inserted>> {
+        let py = ids.py();
+        let ids = text::texts("ids", ids)?;
+        let texts = column("texts", texts, ids.len())?;
+        let vectors = match vectors {
+            Some(vectors) => vector::vectors("vectors", vectors)?,
+            None => ids.iter().map(|_| Ok(None)).collect(),
+        };
+        same_len(py, "vectors", vectors.len(), ids.len())?;
+        let mut documents = Vec::with_capacity(ids.len());
+        for (at, ((id, text), vector)) in ids.into_iter().zip(texts).zip(vectors).enumerate() {
+            let vector = vector?;
+            let fields = text.map_or(Ok(None), |text| fields(&format!("texts[{at}]"), &text))?;
+            if id.is_empty() {
+                return Err(errors::invalid(
+                    py,
+                    format!("ids[{at}]"),
+                    "is empty; give every document a name",
+                ));
+            }
+            if fields.is_none() && vector.is_none() {
+                let message = "has neither text nor vector; give at least one";
+                return Err(errors::invalid(py, format!("ids[{at}]"), message));
+            }
+            documents.push(Document { id, fields, vector });
+        }
+        let done = door::run(py, || self.insert_all(&documents))?;
+        Ok(done.into_iter().map(Inserted::from).collect())
+    }
+
+    /// Gives a document a vector, in place of the one it had.
+    ///
+    /// Args:
+    ///     id: The document.
+    ///     vector: One row as wide as the index.
+    ///
+    /// Returns:
+    ///     False when it cannot be searched; it is counted then, and the document has none.
+    ///
+    /// Raises:
+    ///     NotFound: There is no such document.
+    fn add_embedding(&self, id: &Bound<'_, PyAny>, vector: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let name = text::text("id", id)?;
+        let vector = vector::vector("vector", vector)?;
+        door::run(id.py(), || self.write()?.add_embedding(name, &vector))
+    }
+
+    /// Takes a document out; False when there was none of this id.
+    fn remove(&self, id: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let name = text::text("id", id)?;
+        door::run(id.py(), || Ok(self.write()?.remove(name)))
+    }
+
+    /// The best `k` documents, best first; without query and vector there are none.
+    ///
+    /// Args:
+    ///     query: Words in any language.
+    ///     vector: One row as wide as the index.
+    ///     k: Hits wanted; more than there are gives all.
+    ///     ids: Only these; unknown ones are ignored.
+    ///     fusion: `weighted` or `rrf`.
+    ///     weights: Weight of each leg by name, `lexical` and `vector`; only their ratio counts.
+    ///     explain: Whether hits carry how their score came about.
+    ///
+    /// Raises:
+    ///     DimensionMismatch: The vector is not as wide as the index.
+    ///     InvalidInput: An argument is wrong, or the vector has no direction.
+    #[pyo3(signature = (query=None, vector=None, k=None, *, ids=None, fusion=None, weights=None, explain=false),
+           text_signature = "($self, query=None, vector=None, k=10, *, ids=None, fusion='weighted', weights=None, explain=False)")]
+    #[allow(clippy::too_many_arguments, reason = "they are keywords")]
+    fn search(
+        &self,
+        py: Python<'_>,
+        query: Option<&Bound<'_, PyAny>>,
+        vector: Option<&Bound<'_, PyAny>>,
+        k: Option<&Bound<'_, PyAny>>,
+        ids: Option<&Bound<'_, PyAny>>,
+        fusion: Option<&Bound<'_, PyAny>>,
+        weights: Option<&Bound<'_, PyAny>>,
+        explain: bool,
+    ) -> PyResult<Vec<IndexHit>> {
+        let vector = vector::optional("vector", vector)?;
+        let ids = ids.map(|ids| text::texts("ids", ids)).transpose()?;
+        let ids: Option<Vec<&str>> = ids.as_ref().map(|ids| ids.iter().map(String::as_str).collect());
+        let search = core::Search {
+            query: query.map(|query| text::text("query", query)).transpose()?,
+            vector: vector.as_deref(),
+            k: k.map_or(Ok(10), |k| number::count("k", k))?,
+            ids: ids.as_deref(),
+            fusion: fusion.map_or_else(|| Ok(Fusion::default()), |fusion| text::parsed("fusion", fusion))?,
+            weights: mapping::weights(weights)?,
+            explain,
+        };
+        let hits = door::run(py, || self.read()?.search(&search))?;
+        hits.into_iter().map(|hit| IndexHit::new(py, hit)).collect()
+    }
+
+    /// As `search` with the default settings, for several questions at once.
+    ///
+    /// Args:
+    ///     queries: Words of each question, or None.
+    ///     vectors: A matrix with a row for each question, or a list with a vector or None for each.
+    ///     k: Hits wanted for each.
+    ///
+    /// Returns:
+    ///     The hits of each question, in order.
+    ///
+    /// Raises:
+    ///     DimensionMismatch: A vector is not as wide as the index.
+    ///     InvalidInput: As for `search`, or the arguments are not equally long.
+    #[pyo3(signature = (queries=None, vectors=None, k=None), text_signature = "($self, queries=None, vectors=None, k=10)")]
+    fn search_many(
+        &self,
+        py: Python<'_>,
+        queries: Option<&Bound<'_, PyAny>>,
+        vectors: Option<&Bound<'_, PyAny>>,
+        k: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Vec<Vec<IndexHit>>> {
+        let k = k.map_or(Ok(10), |k| number::count("k", k))?;
+        let vectors = vectors.map(|vectors| vector::vectors("vectors", vectors)).transpose()?;
+        let vectors = vectors.map(|rows| rows.into_iter().collect::<PyResult<Vec<_>>>()).transpose()?;
+        let queries = queries.map(|queries| text::items("queries", "a list of str", queries)).transpose()?;
+        let len = queries.as_ref().map(Vec::len).or(vectors.as_ref().map(Vec::len)).unwrap_or(0);
+        let vectors = vectors.unwrap_or_else(|| vec![None; len]);
+        same_len(py, "vectors", vectors.len(), len)?;
+        let texts = match &queries {
+            Some(queries) => {
+                queries.iter().map(|query| text::optional("queries", query)).collect::<PyResult<_>>()?
+            }
+            None => vec![None; len],
+        };
+        let found = door::run(py, || {
+            let index = self.read()?;
+            let mut found = Vec::with_capacity(len);
+            for (query, vector) in texts.iter().zip(&vectors) {
+                let vector = vector.as_deref();
+                found.push(index.search(&core::Search {
+                    query: *query,
+                    vector,
+                    k,
+                    ..core::Search::default()
+                })?);
+            }
+            Ok(found)
+        })?;
+        let wrap = |hits: Vec<core::HybridHit>| hits.into_iter().map(|hit| IndexHit::new(py, hit)).collect();
+        found.into_iter().map(wrap).collect()
+    }
+
+    /// How many documents have vectors, and why others have none.
+    fn vector_coverage(&self, py: Python<'_>) -> PyResult<Coverage> {
+        door::run(py, || {
+            let index = self.read()?;
+            let refusals = index.refusals();
+            let of = |reason: &str| refusals.get(reason).copied().unwrap_or(0);
+            let (total, vectorized) = (index.num_docs(), index.vectorized());
+            let (dimension_mismatches, refused) = (of("width"), of("other"));
+            Ok(core_engine::Coverage {
+                total,
+                vectorized,
+                pending: total - vectorized - dimension_mismatches - refused,
+                stale: 0,
+                dimension_mismatches,
+                refused,
+                dim: index.dim(),
+                embedder: None,
+            })
+        })
+        .map(Coverage::from)
+    }
+
+    /// Documents that are there.
+    #[getter]
+    fn num_docs(&self, py: Python<'_>) -> PyResult<usize> {
+        door::run(py, || Ok(self.read()?.num_docs()))
+    }
+
+    /// Documents that were ever inserted, removed and replaced ones included.
+    #[getter]
+    fn max_doc(&self, py: Python<'_>) -> PyResult<usize> {
+        door::run(py, || Ok(self.read()?.max_doc()))
+    }
+
+    /// Width of the vectors; None before the first.
+    #[getter]
+    fn dim(&self, py: Python<'_>) -> PyResult<Option<usize>> {
+        door::run(py, || Ok(self.read()?.dim()))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.num_docs(py)
+    }
+
+    /// Whether there is a document of this id.
+    fn __contains__(&self, id: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let name = text::text("id", id)?;
+        door::run(id.py(), || Ok(self.read()?.contains(name)))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let dim = self.dim(py)?.map_or_else(|| "None".to_owned(), |dim| dim.to_string());
+        Ok(format!("HybridIndex(dim={dim}, num_docs={})", self.num_docs(py)?))
+    }
+}

@@ -1,0 +1,223 @@
+//! What goes into a `HybridIndex` and comes out of it.
+
+use crate::convert::{number, text};
+use crate::door;
+use crate::errors;
+use crate::hit::{Explanation, Parts, parts, parts_dict, parts_from};
+use crate::record;
+use otolith_core::error::Result;
+use otolith_core::index as core;
+use otolith_core::lexical::Bm25Params;
+use otolith_core::text::AnalyzerKind;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+
+/// Settings of a `HybridIndex`.
+///
+/// Args:
+///     k1: Saturation of the term frequency, 0 to 10; 0 ignores repetition.
+///     b: Strength of the length normalisation, 0 to 1; 0 ignores length.
+///     analyzer: `default`, or `plain`: case-folded words and nothing else, for comparison with other engines.
+///
+/// Raises:
+///     InvalidInput: A value is out of its range.
+#[pyclass(frozen, module = "otolith")]
+pub(crate) struct IndexParams {
+    #[pyo3(get)]
+    /// Saturation of the term frequency.
+    k1: f64,
+    #[pyo3(get)]
+    /// Strength of the length normalisation.
+    b: f64,
+    kind: AnalyzerKind,
+}
+
+impl IndexParams {
+    const FIELDS: [&str; 3] = ["k1", "b", "analyzer"];
+
+    pub(crate) fn core(&self) -> Result<core::IndexParams> {
+        Ok(core::IndexParams { bm25: Bm25Params::new(self.k1 as f32, self.b as f32)?, analyzer: self.kind })
+    }
+
+    fn read(
+        py: Python<'_>,
+        k1: Option<&Bound<'_, PyAny>>,
+        b: Option<&Bound<'_, PyAny>>,
+        analyzer: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let kind = match analyzer.map(|word| text::text("analyzer", word)).transpose()? {
+            None | Some("default") => AnalyzerKind::Default,
+            Some("plain") => AnalyzerKind::Plain,
+            Some(other) => {
+                return Err(errors::invalid(
+                    py,
+                    "analyzer",
+                    format!("{other:?} is not one of default, plain"),
+                ));
+            }
+        };
+        let params = Self {
+            k1: k1.map_or(Ok(1.2), |k1| number::real("k1", k1))?,
+            b: b.map_or(Ok(0.75), |b| number::real("b", b))?,
+            kind,
+        };
+        door::quick(py, || params.core())?;
+        Ok(params)
+    }
+}
+
+#[pymethods]
+impl IndexParams {
+    #[new]
+    #[pyo3(signature = (*, k1=None, b=None, analyzer=None), text_signature = "(*, k1=1.2, b=0.75, analyzer='default')")]
+    fn new(
+        py: Python<'_>,
+        k1: Option<&Bound<'_, PyAny>>,
+        b: Option<&Bound<'_, PyAny>>,
+        analyzer: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        Self::read(py, k1, b, analyzer)
+    }
+
+    /// How text becomes terms.
+    #[getter]
+    fn analyzer(&self) -> &'static str {
+        match self.kind {
+            AnalyzerKind::Plain => "plain",
+            AnalyzerKind::Default => "default",
+        }
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        let key = |params: &Self| (params.k1, params.b, params.analyzer());
+        other.cast_exact::<Self>().is_ok_and(|other| key(self) == key(other.get()))
+    }
+
+    fn __hash__(slf: &Bound<'_, Self>) -> PyResult<isize> {
+        record::reduce(slf.as_any(), &Self::FIELDS)?.1.hash()
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        record::repr(slf.as_any(), &Self::FIELDS)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        record::reduce(slf.as_any(), &Self::FIELDS)
+    }
+
+    #[staticmethod]
+    fn _from_state(
+        k1: &Bound<'_, PyAny>,
+        b: &Bound<'_, PyAny>,
+        analyzer: &Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        Self::read(k1.py(), Some(k1), Some(b), Some(analyzer))
+    }
+}
+
+/// What an insertion did.
+#[pyclass(frozen, get_all, eq, hash, module = "otolith")]
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct Inserted {
+    /// Whether a document of this id was there and is gone.
+    replaced: bool,
+    /// Whether its vector is searched.
+    vectorized: bool,
+    /// Why its vector is not; None when it is, or when there was none.
+    refused: Option<String>,
+}
+
+impl Inserted {
+    const FIELDS: [&str; 3] = ["replaced", "vectorized", "refused"];
+}
+
+impl From<core::Inserted> for Inserted {
+    fn from(done: core::Inserted) -> Self {
+        let refused = done.refused.map(|refusal| refusal.to_string());
+        Self { replaced: done.replaced, vectorized: done.vectorized, refused }
+    }
+}
+
+#[pymethods]
+impl Inserted {
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        record::repr(slf.as_any(), &Self::FIELDS)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        record::reduce(slf.as_any(), &Self::FIELDS)
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (replaced, vectorized, refused))]
+    fn _from_state(replaced: bool, vectorized: bool, refused: Option<String>) -> Self {
+        Self { replaced, vectorized, refused }
+    }
+}
+
+/// One result of a `HybridIndex`.
+#[pyclass(frozen, module = "otolith")]
+pub(crate) struct IndexHit {
+    /// The id it was inserted with.
+    #[pyo3(get)]
+    id: String,
+    /// What the results are ordered by, 0 to 1.
+    #[pyo3(get)]
+    score: f64,
+    parts: Parts,
+    explanation: Option<Py<Explanation>>,
+}
+
+impl IndexHit {
+    const FIELDS: [&str; 4] = ["id", "score", "parts", "explanation"];
+
+    pub(crate) fn new(py: Python<'_>, hit: core::HybridHit) -> PyResult<Self> {
+        let explanation = hit.explanation.map(|tree| Explanation::new(py, tree)).transpose()?;
+        Ok(Self { id: hit.id, score: hit.score, parts: parts(hit.parts), explanation })
+    }
+}
+
+#[pymethods]
+impl IndexHit {
+    /// Raw scores `bm25` and `cosine`, scaled ones `lexical` and `vector`, as far as they count; a new dict each time.
+    #[getter]
+    fn parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        parts_dict(py, &self.parts)
+    }
+
+    /// How the score came about, when `explain=True` was asked for.
+    #[getter]
+    fn explanation(&self, py: Python<'_>) -> Option<Py<Explanation>> {
+        self.explanation.as_ref().map(|tree| tree.clone_ref(py))
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        let Ok(other) = other.cast_exact::<Self>() else { return false };
+        let other = other.get();
+        (&self.id, self.score, &self.parts) == (&other.id, other.score, &other.parts)
+            && self.explanation.as_ref().map(Py::get) == other.explanation.as_ref().map(Py::get)
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        (&self.id, self.score).into_pyobject(py)?.hash()
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        record::repr(slf.as_any(), &Self::FIELDS)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        record::reduce(slf.as_any(), &Self::FIELDS)
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (id, score, parts, explanation))]
+    fn _from_state(
+        id: String,
+        score: f64,
+        parts: &Bound<'_, PyDict>,
+        explanation: Option<Py<Explanation>>,
+    ) -> PyResult<Self> {
+        Ok(Self { id, score, parts: parts_from(parts)?, explanation })
+    }
+}

@@ -1,0 +1,474 @@
+//! `Report` and what it consists of, hits excepted.
+
+use crate::hit::Hit;
+use crate::record;
+use otolith_core::engine as core;
+use pyo3::exceptions::{PyIndexError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyIterator, PyList, PySlice, PyTuple};
+
+/// What became of one way of searching.
+#[pyclass(frozen, get_all, eq, hash, module = "otolith")]
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct Leg {
+    /// Whether it ran.
+    ran: bool,
+    /// Why it did not; None when it ran.
+    reason: Option<String>,
+    /// How many records it found.
+    candidates: usize,
+}
+
+impl Leg {
+    const FIELDS: [&str; 3] = ["ran", "reason", "candidates"];
+}
+
+#[pymethods]
+impl Leg {
+    /// The fields as plain data.
+    fn to_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        record::to_dict(slf.as_any(), &Self::FIELDS)
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        record::repr(slf.as_any(), &Self::FIELDS)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        record::reduce(slf.as_any(), &Self::FIELDS)
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (ran, reason, candidates))]
+    fn _from_state(ran: bool, reason: Option<String>, candidates: usize) -> Self {
+        Self { ran, reason, candidates }
+    }
+}
+
+/// One filter of a query: its name and how many records it alone left of all that are served.
+#[pyclass(frozen, get_all, eq, hash, module = "otolith")]
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct FilterEffect {
+    /// Name of the condition.
+    name: String,
+    /// How many records it alone leaves.
+    left: usize,
+}
+
+impl FilterEffect {
+    const FIELDS: [&str; 2] = ["name", "left"];
+}
+
+#[pymethods]
+impl FilterEffect {
+    /// The fields as plain data.
+    fn to_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        record::to_dict(slf.as_any(), &Self::FIELDS)
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        record::repr(slf.as_any(), &Self::FIELDS)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        record::reduce(slf.as_any(), &Self::FIELDS)
+    }
+
+    #[staticmethod]
+    fn _from_state(name: String, left: usize) -> Self {
+        Self { name, left }
+    }
+}
+
+/// How the query was read: its text and the terms that were searched.
+#[pyclass(frozen, eq, hash, module = "otolith")]
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct Analysis {
+    /// The text of the query as it was given.
+    #[pyo3(get)]
+    text: String,
+    terms: Vec<String>,
+}
+
+impl Analysis {
+    const FIELDS: [&str; 2] = ["text", "terms"];
+}
+
+#[pymethods]
+impl Analysis {
+    /// The terms that were searched, as they were written, each once.
+    #[getter]
+    fn terms<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, &self.terms)
+    }
+
+    /// The fields as plain data.
+    fn to_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        record::to_dict(slf.as_any(), &Self::FIELDS)
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        record::repr(slf.as_any(), &Self::FIELDS)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        record::reduce(slf.as_any(), &Self::FIELDS)
+    }
+
+    #[staticmethod]
+    fn _from_state(text: String, terms: Vec<String>) -> Self {
+        Self { text, terms }
+    }
+}
+
+/// How many records have vectors.
+/// total = vectorized + pending + stale + refused + dimension_mismatches, always.
+#[pyclass(frozen, eq, module = "otolith")]
+#[derive(PartialEq, Eq)]
+pub(crate) struct Coverage(core::Coverage);
+
+impl Coverage {
+    const FIELDS: [&str; 8] =
+        ["total", "vectorized", "pending", "stale", "dimension_mismatches", "refused", "dim", "embedder"];
+}
+
+impl From<core::Coverage> for Coverage {
+    fn from(coverage: core::Coverage) -> Self {
+        Self(coverage)
+    }
+}
+
+#[pymethods]
+impl Coverage {
+    /// Records that are served.
+    #[getter]
+    fn total(&self) -> usize {
+        self.0.total
+    }
+
+    /// Searched by vector.
+    #[getter]
+    fn vectorized(&self) -> usize {
+        self.0.vectorized
+    }
+
+    /// Not embedded yet.
+    #[getter]
+    fn pending(&self) -> usize {
+        self.0.pending
+    }
+
+    /// Embedded when their text was another.
+    #[getter]
+    fn stale(&self) -> usize {
+        self.0.stale
+    }
+
+    /// Given a vector of another width.
+    #[getter]
+    fn dimension_mismatches(&self) -> usize {
+        self.0.dimension_mismatches
+    }
+
+    /// Given a vector that cannot be searched: zero, NaN, infinite, too long, none.
+    #[getter]
+    fn refused(&self) -> usize {
+        self.0.refused
+    }
+
+    /// Width of the vectors; None before the first.
+    #[getter]
+    fn dim(&self) -> Option<usize> {
+        self.0.dim
+    }
+
+    /// Fingerprint of the embedder that is counted for.
+    #[getter]
+    fn embedder(&self) -> Option<&str> {
+        self.0.embedder.as_deref()
+    }
+
+    /// Share of the records that are searched by vector, 0 to 1; 1 when there are none.
+    fn ratio(&self) -> f64 {
+        self.0.ratio()
+    }
+
+    /// How many records only words can find.
+    fn bm25_only(&self) -> usize {
+        self.0.bm25_only()
+    }
+
+    /// Whether vectors of another width were given.
+    fn has_dimension_mismatch(&self) -> bool {
+        self.0.has_dimension_mismatch()
+    }
+
+    /// The fields as plain data.
+    fn to_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
+        record::to_dict(slf.as_any(), &Self::FIELDS)
+    }
+
+    fn __hash__(slf: &Bound<'_, Self>) -> PyResult<isize> {
+        record::reduce(slf.as_any(), &Self::FIELDS)?.1.hash()
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        record::repr(slf.as_any(), &Self::FIELDS)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        record::reduce(slf.as_any(), &Self::FIELDS)
+    }
+
+    #[staticmethod]
+    #[pyo3(signature = (total, vectorized, pending, stale, dimension_mismatches, refused, dim, embedder))]
+    #[allow(clippy::too_many_arguments, reason = "one for each field")]
+    fn _from_state(
+        total: usize,
+        vectorized: usize,
+        pending: usize,
+        stale: usize,
+        dimension_mismatches: usize,
+        refused: usize,
+        dim: Option<usize>,
+        embedder: Option<String>,
+    ) -> Self {
+        Self(core::Coverage {
+            total,
+            vectorized,
+            pending,
+            stale,
+            dimension_mismatches,
+            refused,
+            dim,
+            embedder,
+        })
+    }
+}
+
+/// The answer of `recall`: a sequence of hits, best first, that says how it came about.
+#[pyclass(frozen, sequence, module = "otolith")]
+pub(crate) struct Report {
+    hits: Py<PyTuple>,
+    legs: Vec<(String, Py<Leg>)>,
+    analysis: Py<Analysis>,
+    filters: Py<PyTuple>,
+    considered: usize,
+    coverage: Py<Coverage>,
+    elapsed_us: u64,
+    why_empty: String,
+}
+
+impl Report {
+    /// Names of the getters that hold everything.
+    const STATE: [&str; 8] =
+        ["_hits", "legs", "analysis", "filters", "considered", "coverage", "elapsed_us", "_why_empty"];
+
+    pub(crate) fn new(py: Python<'_>, report: core::Report) -> PyResult<Self> {
+        let why_empty = report.why_empty();
+        let hits = report.hits.into_iter().map(|hit| Hit::new(py, hit)).collect::<PyResult<Vec<_>>>()?;
+        let leg = |leg: core::LegReport| {
+            let class = Leg { ran: leg.ran, reason: leg.reason, candidates: leg.candidates };
+            Ok((leg.name.to_owned(), Py::new(py, class)?))
+        };
+        let filters =
+            report.filters.into_iter().map(|f| FilterEffect { name: f.name.to_owned(), left: f.left });
+        Ok(Self {
+            hits: PyTuple::new(py, hits)?.unbind(),
+            legs: report.legs.into_iter().map(leg).collect::<PyResult<_>>()?,
+            analysis: Py::new(py, Analysis { text: report.analysis.text, terms: report.analysis.terms })?,
+            filters: PyTuple::new(py, filters.collect::<Vec<_>>())?.unbind(),
+            considered: report.considered,
+            coverage: Py::new(py, Coverage(report.coverage))?,
+            elapsed_us: report.elapsed_us,
+            why_empty,
+        })
+    }
+}
+
+#[pymethods]
+impl Report {
+    /// What became of each way of searching, `lexical` and `vector`.
+    #[getter]
+    fn legs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (name, leg) in &self.legs {
+            dict.set_item(name, leg)?;
+        }
+        Ok(dict)
+    }
+
+    /// How the query was read.
+    #[getter]
+    fn analysis(&self, py: Python<'_>) -> Py<Analysis> {
+        self.analysis.clone_ref(py)
+    }
+
+    /// Each condition of the filter with how many records it alone left.
+    #[getter]
+    fn filters(&self, py: Python<'_>) -> Py<PyTuple> {
+        self.filters.clone_ref(py)
+    }
+
+    /// Records that all conditions together left: those that could have been found.
+    #[getter]
+    fn considered(&self) -> usize {
+        self.considered
+    }
+
+    /// How many records have vectors.
+    #[getter]
+    fn coverage(&self, py: Python<'_>) -> Py<Coverage> {
+        self.coverage.clone_ref(py)
+    }
+
+    /// Time from question to answer, in microseconds.
+    #[getter]
+    fn elapsed_us(&self) -> u64 {
+        self.elapsed_us
+    }
+
+    #[getter]
+    fn _hits(&self, py: Python<'_>) -> Py<PyTuple> {
+        self.hits.clone_ref(py)
+    }
+
+    #[getter]
+    fn _why_empty(&self) -> &str {
+        &self.why_empty
+    }
+
+    /// Why there are no hits, in sentences; empty when there are some.
+    fn why_empty(&self) -> &str {
+        &self.why_empty
+    }
+
+    /// All of it as plain data ready for JSON; the hits are under `hits`.
+    fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let each = |tuple: &Py<PyTuple>| {
+            let plain = tuple.bind(py).iter().map(|item| item.call_method0("to_dict"));
+            PyList::new(py, plain.collect::<PyResult<Vec<_>>>()?)
+        };
+        let legs = PyDict::new(py);
+        for (name, leg) in &self.legs {
+            legs.set_item(name, Leg::to_dict(leg.bind(py))?)?;
+        }
+        let dict = PyDict::new(py);
+        dict.set_item("hits", each(&self.hits)?)?;
+        dict.set_item("legs", legs)?;
+        dict.set_item("analysis", Analysis::to_dict(self.analysis.bind(py))?)?;
+        dict.set_item("filters", each(&self.filters)?)?;
+        dict.set_item("considered", self.considered)?;
+        dict.set_item("coverage", Coverage::to_dict(self.coverage.bind(py))?)?;
+        dict.set_item("elapsed_us", self.elapsed_us)?;
+        Ok(dict)
+    }
+
+    /// Place of the first hit that equals `value`.
+    ///
+    /// Raises:
+    ///     ValueError: There is none.
+    #[pyo3(signature = (value, start = 0, stop = None, /))]
+    fn index(
+        &self,
+        py: Python<'_>,
+        value: &Bound<'_, PyAny>,
+        start: isize,
+        stop: Option<isize>,
+    ) -> PyResult<usize> {
+        let hits = self.hits.bind(py);
+        let place =
+            |at: isize| if at < 0 { (hits.len().cast_signed() + at).max(0) } else { at }.cast_unsigned();
+        let stop = stop.map_or(usize::MAX, place);
+        for (at, hit) in hits.iter().enumerate().skip(place(start)).take_while(|(at, _)| *at < stop) {
+            if hit.eq(value)? {
+                return Ok(at);
+            }
+        }
+        Err(PyValueError::new_err("this hit is not in the report"))
+    }
+
+    /// How many hits equal `value`.
+    #[pyo3(signature = (value, /))]
+    fn count(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<usize> {
+        self.hits.bind(py).iter().try_fold(0, |count, hit| Ok(count + usize::from(hit.eq(value)?)))
+    }
+
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.hits.bind(py).len()
+    }
+
+    /// The hit at a place, or of a slice a tuple of hits.
+    fn __getitem__<'py>(&self, py: Python<'py>, index: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let is_index = index.is_instance_of::<PySlice>() || index.hasattr("__index__")?;
+        if !is_index {
+            let kind = index.get_type().name()?;
+            return Err(PyTypeError::new_err(format!("report indices are integers or slices, not {kind}")));
+        }
+        let item = self.hits.bind(py).as_any().get_item(index);
+        item.map_err(|error| {
+            if error.is_instance_of::<PyIndexError>(py) {
+                PyIndexError::new_err("report index out of range")
+            } else {
+                error
+            }
+        })
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        self.hits.bind(py).try_iter()
+    }
+
+    fn __reversed__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        let mut hits: Vec<_> = self.hits.bind(py).iter().collect();
+        hits.reverse();
+        PyTuple::new(py, hits)?.try_iter()
+    }
+
+    fn __contains__(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.hits.bind(py).contains(value)
+    }
+
+    fn __eq__(slf: &Bound<'_, Self>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        if other.cast_exact::<Self>().is_err() {
+            return Ok(false);
+        }
+        let state =
+            |report: &Bound<'_, PyAny>| record::reduce(report, &Self::STATE).map(|(_, state)| state.unbind());
+        let py = slf.py();
+        state(slf.as_any())?.bind(py).eq(state(other)?)
+    }
+
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        self.hits.bind(py).hash()
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let hits = slf.get().hits.bind(slf.py()).to_list().repr()?;
+        let rest = record::repr(slf.as_any(), &Self::STATE[1..7])?;
+        Ok(rest.replacen('(', &format!("(hits={hits}, "), 1))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        record::reduce(slf.as_any(), &Self::STATE)
+    }
+
+    #[staticmethod]
+    #[allow(clippy::too_many_arguments, reason = "one for each field")]
+    fn _from_state(
+        hits: Py<PyTuple>,
+        legs: &Bound<'_, PyDict>,
+        analysis: Py<Analysis>,
+        filters: Py<PyTuple>,
+        considered: usize,
+        coverage: Py<Coverage>,
+        elapsed_us: u64,
+        why_empty: String,
+    ) -> PyResult<Self> {
+        let leg = |(name, leg): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+            Ok((name.extract()?, leg.cast_into::<Leg>()?.unbind()))
+        };
+        let legs = legs.iter().map(leg).collect::<PyResult<_>>()?;
+        Ok(Self { hits, legs, analysis, filters, considered, coverage, elapsed_us, why_empty })
+    }
+}

@@ -1,0 +1,146 @@
+"""A real HTTP server that speaks OpenAI's `/embeddings` and plays the failures servers are known for."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import numpy as np
+
+DIM = 64
+
+
+def vector(text: str, dim: int = DIM) -> list[float]:
+    """Words as random directions: texts that share words are near each other."""
+    total = np.zeros(dim)
+    for word in text.lower().replace("?", " ").replace(".", " ").split():
+        seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:4], "little")
+        total += np.random.default_rng(seed).standard_normal(dim)
+    return [float(value) for value in total]
+
+
+@dataclass
+class Answer:
+    """What the server says: a status, a body (JSON or bytes), headers, and how long it waits before."""
+
+    status: int = 200
+    body: Any = None
+    headers: dict[str, str] = field(default_factory=dict)
+    wait: float = 0.0
+
+
+def error(status: int, message: str, **headers: str) -> Answer:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Answer(status, {"error": {"message": message}}, named)
+
+
+def embeddings(rows: list[Any], indexes: list[int] | None = None) -> Answer:
+    places = range(len(rows)) if indexes is None else indexes
+    items = [
+        {"object": "embedding", "index": at, "embedding": row} for at, row in zip(places, rows, strict=True)
+    ]
+    return Answer(200, {"object": "list", "data": items})
+
+
+def good(request: dict[str, Any]) -> Answer:
+    return embeddings([vector(text) for text in request["input"]])
+
+
+def as_base64(row: list[float]) -> str:
+    return base64.b64encode(np.asarray(row, dtype="<f4").tobytes()).decode()
+
+
+class EmbeddingServer:
+    """Runs in a thread; `play` decides every answer, `requests` and `headers` are what came in."""
+
+    def __init__(self) -> None:
+        self.play: Callable[[dict[str, Any]], Answer | None] = good
+        self.requests: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            timeout = 5
+
+            def do_POST(self) -> None:
+                size = int(self.headers.get("Content-Length", 0))
+                request = json.loads(self.rfile.read(size))
+                outer.requests.append(request)
+                outer.headers.append(dict(self.headers.items()))
+                if self.path != "/v1/embeddings":
+                    answer: Answer | None = error(404, "unknown route")
+                else:
+                    answer = outer.play(request)
+                if answer is None:  # the connection breaks
+                    self.close_connection = True
+                    return
+                if answer.wait:
+                    outer._stopping.wait(answer.wait)
+                body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
+                try:
+                    self.send_response(answer.status)
+                    self.send_header("Content-Length", str(len(body)))
+                    for name, value in answer.headers.items():
+                        self.send_header(name, value)
+                    self.end_headers()
+                    self.wfile.write(body)
+                except OSError:
+                    self.close_connection = True
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+            block_on_close = False
+
+            def handle_error(self, *args: object) -> None:
+                pass
+
+        self._stopping = threading.Event()
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    @property
+    def texts(self) -> list[str]:
+        return [text for request in self.requests for text in request["input"]]
+
+    def __enter__(self) -> EmbeddingServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stopping.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False

@@ -1,0 +1,168 @@
+"""import, export, embed, status."""
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cli_process import Cli
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Cli:
+    return Cli(tmp_path)
+
+
+def lines(out: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_export_and_import_restore_exactly(cli: Cli) -> None:
+    cli("remember", "one", "--key", "k", "--meta", "n=1")
+    cli("remember", "zwei 中文")
+    file = cli.cwd / "memory.jsonl"
+    told = cli("export", str(file), "--json").json
+    assert (told["schema"], told["records"]) == ("otolith.export/1", 2)
+    to_stdout = cli("export")
+    assert to_stdout.out == file.read_text(encoding="utf-8")
+    assert "wrote 2 memories" in to_stdout.err
+    assert cli("export", "-").out == to_stdout.out
+    assert cli("export", "--json").out == to_stdout.out
+    other = {"OTOLITH_HOME": str(cli.root / "other")}
+    assert cli("import", str(file), "--json", env=other).json["created"] == 2
+    assert cli("export", env=other).out == to_stdout.out
+    again = cli("import", "-", "--json", input=to_stdout.out, env=other).json
+    assert (again["schema"], again["unchanged"], again["failed"]) == ("otolith.import/1", 2, [])
+
+
+def test_a_damaged_export_is_refused_and_taken_in_part_on_demand(cli: Cli) -> None:
+    cli("remember", "one")
+    cli("remember", "two")
+    kept = cli("export").out.splitlines(keepends=True)
+    file = cli.cwd / "cut.jsonl"
+    file.write_text("".join(kept[:-2]), encoding="utf-8")
+    other = {"OTOLITH_HOME": str(cli.root / "other")}
+    answer = cli("import", str(file), code=1, env=other)
+    assert answer.out == ""
+    assert str(file) in answer.err
+    assert cli("list", env=other, code=None).out == ""
+    cli("import", str(file), "--partial", code=None, env=other)
+    assert cli("list", env=other).out.count("\n") == 1
+
+
+def test_strangers_lines(cli: Cli) -> None:
+    file = cli.cwd / "notes.jsonl"
+    file.write_bytes(
+        b'\xef\xbb\xbf{"uid": "1", "m": {"text": "first note"}, "time": "2026-01-02T03:04:05Z"}\r\n'
+        b"{broken\n"
+        b"\n"
+        b'{"uid": "2", "m": {"text": "  "}, "time": "2026-01-02T03:04:05Z"}\n'
+        b'{"uid": "3", "m": {"text": "\xff"}, "time": 1767322800}\n'
+        b'{"uid": "4", "m": {"text": "last note"}, "time": 1767322800}\n'
+    )
+    maps = ["--map", "summary=m.text", "--map", "occurred_at=time"]
+    command = ["import", str(file), "--format", "jsonl", *maps, "--key", "uid"]
+    answer = cli(*command, code=1)
+    assert answer.out == ""
+    told = [line for line in answer.err.splitlines() if line.startswith(f"{file}:")]
+    assert [line.removeprefix(f"{file}:").partition(": ")[0] for line in told] == ["2", "4", "5"]
+    assert cli("list").out.count("\n") == 2
+    again = cli(*command, "--json", code=1).json
+    assert again["schema"] == "otolith.import/1"
+    assert again["created"] == 0
+    assert [one["line"] for one in again["failed"]] == [2, 4, 5]
+    assert all(one["message"] for one in again["failed"])
+    assert cli("list").out.count("\n") == 2
+    assert {one["trust"] for one in lines(cli("list", "--json").out)} == {"untrusted"}
+    by_pipe = cli("import", "-", *command[2:], code=1, input=file.read_bytes())
+    assert "\nstdin:4: " in by_pipe.err
+
+
+def test_a_missing_file_is_named(cli: Cli) -> None:
+    answer = cli("import", "nowhere.jsonl", code=1)
+    assert "nowhere.jsonl" in answer.err
+    assert cli("import", str(cli.cwd), "--json", code=1).error["message"]
+    assert cli("remember", "x", "--body-file", "nowhere.txt", code=1).err.startswith("error: nowhere.txt: ")
+
+
+def test_export_to_a_directory_that_is_not_there(cli: Cli) -> None:
+    cli("remember", "x")
+    assert "nowhere" in cli("export", "nowhere/memory.jsonl", code=1).err
+
+
+def test_embed_without_embedder_says_what_to_do(cli: Cli) -> None:
+    cli("remember", "x")
+    answer = cli("embed", "--json", code=1)
+    assert answer.out == ""
+    assert answer.error["error"] == "EmbedderUnavailable"
+    assert "OTOLITH_EMBEDDER" in answer.error["message"]
+
+
+def test_embed_makes_what_is_missing(cli: Cli) -> None:
+    for n in range(5):
+        cli("remember", f"memory {n}")
+    told = cli("embed", "--batch", "2", "--json", env={"OTOLITH_EMBEDDER": "hash:32"}).json
+    assert told["schema"] == "otolith.embed/1"
+    assert (told["embedded"], told["remaining"], told["error"]) == (5, 0, None)
+    assert "vector ran" in cli("recall", "memory", env={"OTOLITH_EMBEDDER": "hash:32"}).err
+
+
+class _Down(http.server.BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.send_response(500)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Down) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_address[1]}/v1"
+        running.shutdown()
+        thread.join()
+
+
+def test_an_embedder_that_is_down_fails_no_write_and_is_said(cli: Cli, server: str) -> None:
+    env = {
+        "OTOLITH_EMBEDDER": "openai:m",
+        "OTOLITH_EMBEDDER_URL": server,
+        "OTOLITH_EMBEDDER_KEY": "sk-hidden",
+    }
+    answer = cli("remember", "kept all the same", env=env)
+    assert answer.err.startswith("warning: ")
+    asked = cli("recall", "kept", env=env)
+    assert "kept all the same" in asked.out
+    assert "vector did not run (" in asked.err
+    failed = cli("embed", "--json", code=1, env=env)
+    assert failed.json["remaining"] == 1
+    assert failed.json["error"]
+    assert failed.error["error"].startswith("Embedder")
+    for log in ("info", "debug"):
+        told = cli("embed", code=1, env={**env, "OTOLITH_LOG": log}) if log == "info" else failed
+        assert "sk-hidden" not in told.err + told.out
+
+
+def test_status(cli: Cli) -> None:
+    cli("remember", "one", env={"OTOLITH_EMBEDDER": "hash:16"})
+    cli("remember", "two", env={"OTOLITH_EMBEDDER": "none"})
+    text = cli("status").out
+    assert f"home        {cli.home} (given by OTOLITH_HOME)\n" in text
+    assert "records     2\n" in text
+    assert "vectors     1 of 2, 1 pending\n" in text
+    told = cli("status", "--json").json
+    assert told["schema"] == "otolith.status/1"
+    assert (told["records"], told["coverage"]["vectorized"], told["trusted"], told["ignored"]) == (
+        2,
+        1,
+        True,
+        [],
+    )
+    assert told["home_source"] == "environment"

@@ -1,0 +1,343 @@
+"""Hybrid memory: vectors come after the text is safe, and no failure of an embedder fails anything else."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from embedding_server import DIM, Answer, EmbeddingServer, embeddings, error, free_port, good, vector
+from otolith import EmbedderError, EmbedderUnavailable, Filter, Memory
+
+
+@pytest.fixture
+def configured(server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch) -> EmbeddingServer:
+    monkeypatch.setenv("OTOLITH_EMBEDDER", "openai:toy")
+    monkeypatch.setenv("OTOLITH_EMBEDDER_URL", server.url)
+    return server
+
+
+def test_the_setting_makes_a_memory_hybrid(home: Path, configured: EmbeddingServer) -> None:
+    with Memory.open(home) as memory:
+        memory.remember("the token expired")
+        memory.remember("lunch was noodles")
+        coverage = memory.coverage()
+        assert (coverage.total, coverage.vectorized, coverage.pending, coverage.dim) == (2, 2, 0, DIM)
+        report = memory.recall("token", explain=True)
+        assert report.legs["vector"].ran
+        assert report.legs["lexical"].ran
+        assert report[0].text == "the token expired"
+        assert report[0].parts["cosine"] > 0.2
+        status = memory.status()
+        assert (status.embedder, status.home_dim) == ("openai:toy", DIM)
+        assert status.fingerprint == status.home_embedder
+        assert (status.fingerprint or "").startswith("openai:toy|prompt=none|text=v")
+        assert "OTOLITH_EMBEDDER" in status.embedder_source
+        assert status.notices == ()
+
+
+def test_meaning_finds_what_words_do_not(home: Path) -> None:
+    axes = {"dog": [1.0, 0.1, 0.0], "puppy": [0.9, 0.0, 0.1], "tax": [0.0, 1.0, 0.2]}
+
+    def embed(texts: list[str]) -> list[list[float]]:
+        return [next(row for word, row in axes.items() if word in text) for text in texts]
+
+    with Memory.open(home, embedder=embed) as memory:
+        memory.remember_many(["a dog barked", "the tax is due"])
+        report = memory.recall("puppy")
+        assert report[0].text == "a dog barked"
+        assert memory.recall("puppy", legs=["lexical"]).why_empty()
+
+
+def test_filters_hold_for_vectors_too(home: Path, configured: EmbeddingServer) -> None:
+    with Memory.open(home) as memory:
+        memory.remember("token one", tags=["a"])
+        kept = memory.remember("token two", tags=["b"])
+        report = memory.recall("token one", filter=Filter(tags=("b",)))
+        assert [hit.id for hit in report] == [kept.id]
+
+
+def test_a_server_that_is_down_fails_no_write(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("OTOLITH_EMBEDDER", "openai:toy")
+    monkeypatch.setenv("OTOLITH_EMBEDDER_URL", f"http://127.0.0.1:{free_port()}/v1")
+    with Memory.open(home) as memory, caplog.at_level(logging.WARNING, logger="otolith"):
+        for number in range(3):
+            memory.remember(f"note {number}")
+        report = memory.remember_many(["more", "and more"])
+        assert (report.written, report.vectors_attached, report.vectors_pending) == (5 - 3, 0, 2)
+        memory.update(next(memory.episodes()), title="changed")
+        found = memory.recall("note")
+        assert len(found) == 3
+        assert not found.legs["vector"].ran
+        assert memory.coverage().pending == 5
+        notices = memory.status().notices
+    assert any("cannot be reached" in one and "times" in one for one in notices)
+    assert len([one for one in caplog.records if "cannot be reached" in one.message]) == 1
+
+
+def test_the_failed_question_says_why(home: Path, configured: EmbeddingServer) -> None:
+    with Memory.open(home) as memory:
+        memory.remember("the token expired")
+        configured.play = lambda request: error(500, "model crashed")
+        report = memory.recall("what about the token")
+        assert report[0].text == "the token expired"
+        assert not report.legs["vector"].ran
+        assert "model crashed" in (report.legs["vector"].reason or "")
+        configured.play = good
+        assert memory.recall("what about the token").legs["vector"].ran
+
+
+def test_a_server_that_hangs_costs_a_write_two_seconds_once(home: Path, configured: EmbeddingServer) -> None:
+    configured.play = lambda request: Answer(wait=20)
+    with Memory.open(home) as memory:
+        start = time.monotonic()
+        memory.remember("first")
+        first = time.monotonic() - start
+        memory.remember("second")
+        both = time.monotonic() - start
+        assert 1.5 < first < 4
+        assert both - first < 0.5
+        assert memory.coverage().pending == 2
+        assert "left alone" in (memory.recall("first").legs["vector"].reason or "") or memory.recall("first")
+        configured.play = good
+        assert memory.embed_pending().embedded == 2
+        assert memory.recall("first").legs["vector"].ran
+
+
+def test_later_leaves_the_embedder_alone(home: Path, configured: EmbeddingServer) -> None:
+    with Memory.open(home) as memory:
+        memory.remember("x", embed="later")
+        memory.remember_many(["y", "z"], embed="later")
+        assert configured.requests == []
+        assert memory.coverage().pending == 3
+
+
+def test_embed_pending_goes_on_where_it_stopped(home: Path, configured: EmbeddingServer) -> None:
+    with Memory.open(home) as memory:
+        memory.remember_many([f"note {n}" for n in range(50)], embed="later")
+        answered = 0
+
+        def two_batches(request: dict[str, Any]) -> Answer:
+            nonlocal answered
+            answered += 1
+            return good(request) if answered <= 2 else error(401, "key expired")
+
+        configured.play = two_batches
+        calls: list[tuple[int, int | None]] = []
+        stopped = memory.embed_pending(batch=10, progress=lambda done, total: calls.append((done, total)))
+        assert (stopped.embedded, stopped.remaining) == (20, 30)
+        assert isinstance(stopped.error, EmbedderUnavailable)
+        assert "key expired" in str(stopped.error)
+        assert calls == [(10, 50), (20, 50)]
+        configured.play = good
+        done = memory.embed_pending(batch=10)
+        assert (done.embedded, done.remaining, done.error) == (30, 0, None)
+        assert memory.embed_pending().embedded == 0
+        assert len(configured.texts) == 50 + 10
+
+
+def test_embed_pending_may_be_interrupted(home: Path, configured: EmbeddingServer) -> None:
+    def interrupt(done: int, total: int | None) -> None:
+        raise KeyboardInterrupt
+
+    with Memory.open(home) as memory:
+        memory.remember_many([f"note {n}" for n in range(20)], embed="later")
+        with pytest.raises(KeyboardInterrupt):
+            memory.embed_pending(batch=5, progress=interrupt)
+        assert memory.coverage().vectorized == 5
+        assert memory.embed_pending().embedded == 15
+
+
+def test_a_changed_text_gets_a_new_vector(home: Path, configured: EmbeddingServer) -> None:
+    with Memory.open(home) as memory:
+        episode = memory.remember("about apples")
+        memory.update(episode, summary="about submarines")
+        assert memory.coverage().vectorized == 1
+        assert memory.recall("submarines", legs=["vector"])[0].parts["cosine"] > 0.3
+        configured.play = lambda request: error(401, "no")
+        memory.update(episode, summary="about volcanoes")
+        coverage = memory.coverage()
+        assert (coverage.vectorized, coverage.pending + coverage.stale) == (0, 1)
+        configured.play = good
+        assert memory.embed_pending().embedded == 1
+
+
+def test_a_vector_the_server_gets_wrong_is_refused_and_the_text_kept(
+    home: Path, configured: EmbeddingServer
+) -> None:
+    def play(request: dict[str, Any]) -> Answer:
+        rows = [vector(text) for text in request["input"]]
+        for at, text in enumerate(request["input"]):
+            if "zero" in text:
+                rows[at] = [0.0] * DIM
+        return embeddings(rows)
+
+    configured.play = play
+    with Memory.open(home) as memory:
+        report = memory.remember_many(["fine one", "zero one", "fine two"])
+        assert (report.vectors_attached, report.vectors_refused, report.vectors_pending) == (2, 1, 0)
+        coverage = memory.coverage()
+        assert (coverage.vectorized, coverage.refused, coverage.pending) == (2, 1, 0)
+        assert any("all zeros" in one for one in memory.status().notices)
+        assert memory.recall("zero", legs=["lexical"])[0].text == "zero one"
+        assert memory.embed_pending().refused == 0  # it is recorded, not asked for again
+
+
+def test_a_question_is_embedded_once(home: Path, configured: EmbeddingServer) -> None:
+    with Memory.open(home) as memory:
+        memory.remember("x")
+        before = len(configured.requests)
+        for _ in range(5):
+            memory.recall("the same question")
+        assert len(configured.requests) == before + 1
+
+
+def test_no_question_is_embedded_in_vain(home: Path, configured: EmbeddingServer) -> None:
+    with Memory.open(home) as memory:
+        memory.recall("an empty memory")
+        memory.remember("x")
+        before = len(configured.requests)
+        memory.recall("words only", legs=["lexical"])
+        memory.recall("nothing wanted", 0)
+        memory.recall("vector given", vector=[1.0] * DIM)
+        assert len(configured.requests) == before
+
+
+def test_given_vectors_need_no_embedder(home: Path) -> None:
+    with Memory.open(home, embedder=None) as memory:
+        memory.remember("north", vector=[0.0, 1.0])
+        memory.remember("east", vector=np.array([1.0, 0.0], dtype=np.float64))
+        memory.remember_many([{"summary": "south", "vector": [0.0, -1.0]}])
+        report = memory.recall(vector=[0.9, 0.1])
+        assert report[0].text == "east"
+        assert memory.coverage().vectorized == 3
+        with pytest.raises(EmbedderError, match=r"OTOLITH_EMBEDDER|none"):
+            memory.embed_pending()
+    with Memory.open(home) as again:
+        assert again.recall(vector=np.array([0.0, 1.0], dtype=np.float32))[0].text == "north"
+        assert "given" in (again.recall("north").legs["vector"].reason or "")
+
+
+def test_auto_serves_the_embedder_of_the_home(home: Path) -> None:
+    with Memory.open(home, embedder="hash:64") as memory:
+        memory.remember("the token expired")
+        assert memory.status().embedder_source == "argument"
+    with Memory.open(home) as memory:
+        assert memory.recall("token").legs["vector"].ran
+        assert (memory.status().embedder, memory.status().embedder_source) == ("hash:64", "home")
+        memory.remember("another")
+        assert memory.coverage().vectorized == 2
+
+
+def test_auto_asks_no_server_that_nobody_named(
+    home: Path, server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Memory.open(home, embedder="openai:toy", config={"embedder_url": server.url}) as memory:
+        memory.remember("the token expired")
+    with Memory.open(home) as memory:
+        report = memory.recall("token")
+        assert "OTOLITH_EMBEDDER_URL" in (report.legs["vector"].reason or "")
+    monkeypatch.setenv("OTOLITH_EMBEDDER_URL", server.url)
+    with Memory.open(home) as memory:
+        assert memory.recall("token").legs["vector"].ran
+
+
+def test_a_home_that_was_found_sends_nothing_anywhere(
+    server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Memory.open(".otolith", embedder="openai:toy", config={"embedder_url": server.url}) as memory:
+        memory.remember("the token expired")
+    monkeypatch.setenv("OTOLITH_EMBEDDER_URL", server.url)
+    before = len(server.requests)
+    with Memory.open() as found:
+        report = found.recall("token")
+        assert report[0].text == "the token expired"
+        assert "otolith trust" in (report.legs["vector"].reason or "")
+        found.remember("more")
+    assert len(server.requests) == before
+
+
+def test_auto_runs_no_code_a_home_names(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "planted.py").write_text(
+        "import pathlib\npathlib.Path(__file__).with_suffix('.ran').touch()\n"
+        "def embed(texts): return [[1.0, 2.0] for _ in texts]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with Memory.open(home, embedder="python:planted:embed") as memory:
+        memory.remember("x")
+        assert memory.coverage().vectorized == 1
+    (tmp_path / "planted.ran").unlink()
+    import sys
+
+    del sys.modules["planted"]
+    with Memory.open(home) as memory:
+        memory.recall("x")
+        assert memory.status().embedder is None
+        assert "python:planted:embed" in memory.status().embedder_source
+    assert not (tmp_path / "planted.ran").exists()
+
+
+def test_another_embedder_does_not_mix_in(home: Path) -> None:
+    with Memory.open(home, embedder="hash:64") as memory:
+        memory.remember("first")
+    with Memory.open(home, embedder="hash:128") as memory:
+        memory.remember("second")
+        with pytest.raises(EmbedderError, match="hash:64"):
+            memory.embed_pending()
+        report = memory.recall("first")
+        assert report[0].text == "first"
+        assert not report.legs["vector"].ran
+        assert any("hash:64" in one for one in memory.status().notices)
+    with Memory.open(home, embedder="hash:64") as memory:
+        assert memory.coverage().vectorized == 1
+        assert memory.embed_pending().embedded == 1
+
+
+def test_no_embedder_says_what_to_configure(memory: Memory) -> None:
+    memory.remember("x")
+    with pytest.raises(EmbedderError, match="OTOLITH_EMBEDDER"):
+        memory.embed_pending()
+
+
+def test_an_argument_that_cannot_be_had_raises_and_a_setting_does_not(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(EmbedderUnavailable, match="no_such_module"):
+        Memory.open(home, embedder="python:no_such_module:thing")
+    monkeypatch.setenv("OTOLITH_EMBEDDER", "python:no_such_module:thing")
+    with Memory.open(home) as memory:
+        memory.remember("kept all the same")
+        assert any("no_such_module" in one for one in memory.status().notices)
+        assert "no_such_module" in (memory.recall("kept").legs["vector"].reason or "")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda texts: None,
+        lambda texts: "vectors",
+        lambda texts: 1 / 0,
+        lambda texts: (_ for _ in ()).throw(RuntimeError("boom")),
+    ],
+    ids=["nothing", "text", "raises", "raises later"],
+)
+def test_a_broken_object_fails_no_write(home: Path, broken: Callable[[list[str]], Any]) -> None:
+    with Memory.open(home, embedder=broken) as memory:
+        memory.remember("kept")
+        assert memory.recall("kept")[0].text == "kept"
+        assert memory.coverage().pending == 1
+        assert memory.status().notices
+
+
+def test_a_long_record_gets_a_vector_for_each_part(home: Path, configured: EmbeddingServer) -> None:
+    with Memory.open(home) as memory:
+        memory.remember("start", body=" ".join(f"word{n}" for n in range(3000)) + " needle")
+        assert len(configured.texts) > 2
+        assert memory.coverage().vectorized == 1
+        assert memory.recall("needle", legs=["vector"])
