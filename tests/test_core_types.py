@@ -40,7 +40,7 @@ FULL: dict[str, Any] = {
     "task_id": "task",
     "session_id": "session",
     "user_id": "user",
-    "working_dir": "/work/app",
+    "working_dir": "/srv/app",
     "key_decisions": ("use redis", "drop memcached"),
     "files_modified": ("src/cache.py",),
     "tags": ("cache", "缓存"),

@@ -202,7 +202,7 @@ mod tests {
         let at: Moment = "2026-04-08T09:14:00Z".parse().unwrap();
         let mut e = Episode::new(RecordId::new_episode(1), at, "a/b".parse().unwrap(), Origin::User);
         e.summary = "x".into();
-        e.working_dir = Some("/work/app".into());
+        e.working_dir = Some("/srv/app".into());
         e.tags = vec!["rust".into(), "db".into()];
         e.user_id = Some("ada".into());
         e.metadata.insert("run".into(), MetaValue::Int(7));
@@ -236,12 +236,12 @@ mod tests {
                 Filter { user_id: s("Ada"), ..Filter::default() },
             ),
             (
-                Filter { working_dir: s("/work"), below: true, ..Filter::default() },
-                Filter { working_dir: s("/work"), ..Filter::default() },
+                Filter { working_dir: s("/srv"), below: true, ..Filter::default() },
+                Filter { working_dir: s("/srv"), ..Filter::default() },
             ),
             (
                 Filter { working_dir: s("/"), below: true, ..Filter::default() },
-                Filter { working_dir: s("/wor"), below: true, ..Filter::default() },
+                Filter { working_dir: s("/sr"), below: true, ..Filter::default() },
             ),
             (
                 Filter { tags: vec!["db".into(), "rust".into()], ..Filter::default() },
