@@ -1,8 +1,10 @@
 """Putting a whole file in the place of another, so that a crash leaves the old one or the new one."""
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from otolith.exceptions import StoreError
 
@@ -22,7 +24,8 @@ def replace_file(target: Path, content: bytes, *, mode: int) -> None:
     target = Path(os.path.realpath(target))
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _replace(target, content, mode)
+        with replacing(target, mode=mode) as stream:
+            stream.write(content)
     except OSError as error:
         raise StoreError(
             f"{target}: cannot be written: {error.strerror or error}; give this user write access to "
@@ -31,21 +34,31 @@ def replace_file(target: Path, content: bytes, *, mode: int) -> None:
         ) from error
 
 
-def _replace(target: Path, content: bytes, mode: int) -> None:
-    import tempfile  # costs 10 ms, and most commands write no such file
+@contextmanager
+def replacing(target: Path, *, mode: int) -> Iterator[BinaryIO]:
+    """Opens a file beside `target` that takes its place when the block ends well, flushed to disk.
 
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    Args:
+        target: The file, symbolic links resolved.
+        mode: Permissions of the new file.
+
+    Raises:
+        OSError: It cannot be written; the old file is as it was.
+    """
+    import tempfile  # costs 10 ms, and most commands write no file
+
+    descriptor, beside = tempfile.mkstemp(prefix=f".{target.name[:200]}.", dir=target.parent)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
+        with os.fdopen(descriptor, "wb") as stream:
+            yield stream
+            stream.flush()
             if hasattr(os, "fchmod"):
-                os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        os.replace(name, target)
+                os.fchmod(stream.fileno(), mode)
+            os.fsync(stream.fileno())
+        os.replace(beside, target)
     except BaseException:
         with suppress(FileNotFoundError):
-            os.unlink(name)
+            os.unlink(beside)
         raise
     if hasattr(os, "O_DIRECTORY"):
         directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 
+from otolith._files import replacing
 from otolith.exceptions import InvalidInput, StoreError
 
 __all__ = ["Line", "Output", "lines", "output", "source"]
@@ -157,25 +158,8 @@ def _file(name: str) -> Iterator[BinaryIO]:
     if target.is_dir():
         raise IsADirectoryError(21, "is a directory", name)
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o600
-    descriptor, beside = tempfile.mkstemp(prefix=f".{target.name[:200]}.", dir=target.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            yield cast("BinaryIO", stream)
-            stream.flush()
-            if hasattr(os, "fchmod"):
-                os.fchmod(stream.fileno(), mode)
-            os.fsync(stream.fileno())
-        os.replace(beside, target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(beside)
-        raise
-    if hasattr(os, "O_DIRECTORY"):
-        directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+    with replacing(target, mode=mode) as stream:
+        yield stream
 
 
 def _binary(src: object, field: str) -> BinaryIO:

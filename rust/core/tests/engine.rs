@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
 use otolith_core::{
-    Engine, EngineOptions, EpisodePatch, Error, Filter, Fusion, Legs, ManualClock, Moment, Origin, Put,
-    Recall, RecordId, Report, Status, Trust, VectorRows, Wait, Weights, Written,
+    Engine, EngineOptions, EpisodePatch, Error, Filter, Fusion, Legs, ManualClock, MetaValue, Moment, Origin,
+    Put, Recall, RecordId, Report, Status, Trust, VectorRows, Wait, Weights, Written,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -370,6 +370,73 @@ fn a_new_home_keeps_its_store_out_of_git_and_an_old_one_is_left_alone() {
     std::fs::write(&ignore, "mine").unwrap();
     open(home.path());
     assert_eq!(std::fs::read_to_string(&ignore).unwrap(), "mine");
+}
+
+/// Every kind of filter that the test below can draw.
+fn some_filter(which: u8, value: u8, ids: &[RecordId]) -> Filter {
+    let text = Some(value.to_string());
+    match which {
+        0 => Filter { session_id: text, ..Filter::default() },
+        1 => Filter { tags: vec![value.to_string()], ..Filter::default() },
+        2 => Filter { ids: Some(ids.iter().step_by(2).copied().collect()), ..Filter::default() },
+        3 => Filter { not_ids: ids.iter().step_by(2).copied().collect(), ..Filter::default() },
+        4 => Filter { scope: Some(format!("s{value}").parse().unwrap()), ..Filter::default() },
+        5 => Filter { since: Some(Moment::utc(i64::from(value) * 1_000_000_000)), ..Filter::default() },
+        6 => Filter { until: Some(Moment::utc(i64::from(value) * 1_000_000_000)), ..Filter::default() },
+        7 => Filter {
+            metadata: [("n".to_owned(), MetaValue::Int(value.into()))].into(),
+            user_id: text,
+            ..Filter::default()
+        },
+        _ => Filter { working_dir: Some(format!("/d/{value}")), below: true, ..Filter::default() },
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    /// Each leg: filter then rank is rank everything, then filter. The bitmap of the index and the filter of a record
+    /// agree, so that what is counted, listed, found and forgotten is the same set.
+    #[test]
+    fn a_filter_applies_before_ranking_and_is_the_same_everywhere(
+        docs in proptest::collection::vec(("[b-e]( [b-e]){0,4}", 0..3u8, proptest::option::of([-1.0..1.0f32, -1.0..1.0f32])), 1..30),
+        which in 0..9u8, value in 0..3u8, by_vector in any::<bool>(), k in 1..12usize,
+    ) {
+        let engine = memory();
+        let mut ids = Vec::new();
+        for (words, mark, vector) in &docs {
+            let mark_text = mark.to_string();
+            let fields = EpisodePatch {
+                session_id: Some(Some(mark_text.clone())),
+                user_id: Some(Some(mark_text.clone())),
+                tags: Some(vec![mark_text]),
+                scope: Some(format!("s{mark}/x").parse().unwrap()),
+                working_dir: Some(Some(format!("/d/{mark}/e"))),
+                occurred_at: Some(Moment::utc(i64::from(*mark) * 1_000_000_000)),
+                metadata: Some([("n".to_owned(), MetaValue::Int((*mark).into()))].into()),
+                ..fields(words)
+            };
+            let put = Put { fields, vector: vector.map(|v| v.to_vec()), ..Put::default() };
+            ids.push(engine.put(&Wait::default(), put).unwrap().episode.id);
+        }
+        let filter = some_filter(which, value, &ids);
+        let vector = [0.4, -0.9];
+        let ask = |filter: Filter, k: usize| {
+            let (query, vector) = if by_vector { (None, Some(&vector[..])) } else { (Some("b d"), None) };
+            engine.recall(&Recall { query, vector, filter, k, ..Recall::default() }).unwrap()
+        };
+        let everything: Vec<RecordId> = ask(Filter::default(), 1_000).hits.iter().map(|h| h.episode.id).collect();
+        let mut expected: Vec<RecordId> = everything.into_iter().filter(|id| filter.matches(&engine.get(*id).unwrap())).collect();
+        let report = ask(filter.clone(), k);
+        let matching = ids.iter().filter(|id| filter.matches(&engine.get(**id).unwrap())).count();
+        prop_assert_eq!(report.considered, matching);
+        prop_assert_eq!(engine.count(&filter).unwrap(), matching);
+        expected.truncate(k);
+        prop_assert_eq!(report.hits.iter().map(|h| h.episode.id).collect::<Vec<_>>(), expected);
+        prop_assert_eq!(engine.forget_where(&Wait::default(), filter.clone(), false).unwrap().len(), matching);
+        prop_assert_eq!(engine.count(&filter).unwrap(), 0);
+        prop_assert_eq!(engine.count(&Filter::default()).unwrap(), docs.len() - matching);
+    }
 }
 
 /// One call on a home.
