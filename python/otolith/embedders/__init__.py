@@ -14,7 +14,8 @@ an object                with ``embed_documents`` and ``embed_query``, or a func
 
 from __future__ import annotations
 
-from .base import Embedder, wrap
+from .base import Embedder
+from .objects import wrap
 from .specs import resolve
 
 __all__ = ["Embedder", "resolve", "wrap"]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
-from otolith.exceptions import EmbedderError, InvalidInput
+from otolith.exceptions import EmbedderError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Vector: TypeAlias = NDArray[np.float32]
     Row: TypeAlias = Vector | str
 
-__all__ = ["Embedder", "RowEmbedder", "document_rows", "fingerprint", "query_vector", "wrap"]
+__all__ = ["Embedder", "RowEmbedder", "document_rows", "fingerprint", "query_vector"]
 
 
 MISCOUNTED = "is missing: the embedder returned {} vectors for one text"
@@ -169,36 +169,6 @@ def checked_row(raw: object, width: int | None) -> Row:
     row = row / largest
     unit: Vector = (row / np.linalg.norm(row)).astype(np.float32)
     return unit
-
-
-def wrap(target: object, *, spec: str | None = None) -> Embedder:
-    """An embedder from what people have: the protocol itself, LangChain's shape, or a function of texts.
-
-    Args:
-        target: The object.
-        spec: How it was named, if it was; becomes part of the fingerprint.
-
-    Raises:
-        InvalidInput: It can neither embed nor be called.
-    """
-    if isinstance(target, type):
-        raise InvalidInput(
-            f"embedder: {target.__qualname__} is a class; pass an instance of it", field="embedder"
-        )
-    documents = getattr(target, "embed_documents", None)
-    if callable(documents) and callable(getattr(target, "embed_query", None)) and hasattr(target, "dim"):
-        mark = getattr(target, "fingerprint", None)
-        if isinstance(mark, str) and mark.strip():
-            return target  # type: ignore[return-value]
-    if callable(documents) or callable(target):
-        from .objects import ObjectEmbedder
-
-        return ObjectEmbedder(target, spec=spec)
-    raise InvalidInput(
-        f"embedder: a {type(target).__name__} cannot embed; give a spec such as 'openai:MODEL', an object "
-        "with embed_documents and embed_query, or a function from a list of texts to a list of vectors",
-        field="embedder",
-    )
 
 
 def stack(rows: Iterable[Row], width: int | None) -> NDArray[np.float32]:

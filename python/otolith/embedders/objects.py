@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from otolith.exceptions import EmbedderError, EmbedderUnavailable, InvalidInput
 
-from .base import MISCOUNTED, Embedder, checked_row, fingerprint, stack, wrap
+from .base import MISCOUNTED, Embedder, checked_row, fingerprint, stack
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,6 +101,34 @@ class ObjectEmbedder:
 
     def __repr__(self) -> str:
         return f"ObjectEmbedder({self._fingerprint!r})"
+
+
+def wrap(target: object, *, spec: str | None = None) -> Embedder:
+    """An embedder from what people have: the protocol itself, LangChain's shape, or a function of texts.
+
+    Args:
+        target: The object.
+        spec: How it was named, if it was; becomes part of the fingerprint.
+
+    Raises:
+        InvalidInput: It can neither embed nor be called.
+    """
+    if isinstance(target, type):
+        raise InvalidInput(
+            f"embedder: {target.__qualname__} is a class; pass an instance of it", field="embedder"
+        )
+    documents = getattr(target, "embed_documents", None)
+    if callable(documents) and callable(getattr(target, "embed_query", None)) and hasattr(target, "dim"):
+        mark = getattr(target, "fingerprint", None)
+        if isinstance(mark, str) and mark.strip():
+            return target  # type: ignore[return-value]
+    if callable(documents) or callable(target):
+        return ObjectEmbedder(target, spec=spec)
+    raise InvalidInput(
+        f"embedder: a {type(target).__name__} cannot embed; give a spec such as 'openai:MODEL', an object "
+        "with embed_documents and embed_query, or a function from a list of texts to a list of vectors",
+        field="embedder",
+    )
 
 
 def load(path: str) -> Embedder:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from otolith.exceptions import InvalidInput
 
-from .base import Embedder, spec_of, wrap
+from .base import Embedder, spec_of
+from .objects import load, wrap
 
 if TYPE_CHECKING:
     from otolith.config import Settings
@@ -71,8 +72,6 @@ def build(
 
         return OpenAIEmbedder(rest, url=url, key=key, timeout=timeout or DEFAULT_TIMEOUT)
     if kind == "python":
-        from .objects import load
-
         return load(rest)
     raise InvalidInput(f"embedder: {spec!r} is not one of {_KINDS}", field="embedder")
 
