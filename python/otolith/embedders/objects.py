@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["ObjectEmbedder", "load"]
+__all__ = ["ObjectEmbedder", "load", "wrap"]
 
 
 class ObjectEmbedder:
