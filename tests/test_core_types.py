@@ -314,7 +314,7 @@ def test_the_embedder_of_a_handle_may_come_later(engine: _core.Engine) -> None:
     assert engine.embedder == "toy/1"
     (pending,) = engine.pending(ids=[episode.id])
     assert [one.id for one in engine.pending()] == [pending.id] == [episode.id]
-    assert engine.wants_query_vector() == "no record has a vector yet"
+    assert engine.wants_query_vector() == "no record has a vector yet; embed what is pending"
     done = engine.attach([(pending.id, pending.text_hash, np.ones((len(pending.chunks), 3), np.float32))])
     assert (done.attached, done.refused, done.outdated) == (1, 0, 0)
     assert engine.home_embedder() == ("toy/1", 3)

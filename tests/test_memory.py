@@ -419,3 +419,29 @@ def test_the_default_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         memory.remember("x")
         assert memory.status().home == str(tmp_path / "elsewhere")
     assert (tmp_path / "elsewhere" / "episodes.redb").is_file()
+
+
+def test_trust_is_raised_only_on_purpose(home: Path) -> None:
+    with Memory.open(home, origin="web") as web, Memory.open(home) as own:
+        id = web.remember("the deploy key rotates on Mondays").id
+        assert own.get(id).trust == "untrusted"
+        with pytest.raises(InvalidInput, match=r"Memory\.trust"):
+            own.update(id, trust="trusted")
+        assert own.trust(id).trust == "trusted"
+        assert web.update(id, summary="the deploy key is printed in the log").trust == "untrusted"
+
+
+def test_a_key_is_a_filter_too(memory: Memory) -> None:
+    memory.remember("tabs", key="style")
+    memory.remember("spaces")
+    assert [e.summary for e in memory.episodes(Filter(key="style"))] == ["tabs"]
+    assert memory.forget_where({"key": "style"}).count == 1
+
+
+def test_blank_words_find_nothing_and_no_question_lists(memory: Memory) -> None:
+    memory.remember("a note")
+    assert len(memory.recall()) == 1
+    report = memory.recall("  ")
+    assert len(report) == 0
+    assert "no words in the question" in report.why_empty()
+    assert memory.recall("note", k=0).why_empty() == "No hits were asked for (k = 0)."

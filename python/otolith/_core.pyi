@@ -548,6 +548,20 @@ class Engine:
             InvalidInput: A field is wrong or unknown.
             StoreError: It could not be stored.
         """
+    def trust(self, id: str) -> Episode:
+        """Makes a record trusted, whoever wrote it: somebody looked at it.
+
+        Args:
+            id: The record.
+
+        Returns:
+            The record as it is stored now.
+
+        Raises:
+            NotFound: There is no such record in the handle's scope.
+            StoreError: It could not be stored.
+        """
+
     def get(self, id: str) -> Episode:
         """The record with this id as it is now.
 

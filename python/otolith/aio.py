@@ -196,6 +196,10 @@ class AsyncMemory:
         """As `Memory.update`."""
         return await asyncio.to_thread(self._memory.update, id, expect=expect, **fields)
 
+    async def trust(self, id: Id) -> Episode:
+        """As `Memory.trust`."""
+        return await asyncio.to_thread(self._memory.trust, id)
+
     async def forget(self, *ids: Id) -> int:
         """As `Memory.forget`."""
         return await asyncio.to_thread(self._memory.forget, *ids)

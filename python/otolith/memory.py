@@ -249,6 +249,19 @@ class Memory:
         self._vectors.after_write([episode.id])
         return episode
 
+    def trust(self, id: Id) -> Episode:
+        """Makes a record trusted, whoever wrote it: for one that somebody looked at.
+
+        A write can lower trust, and only this raises it. Another text makes it untrusted again if its writer is.
+
+        Args:
+            id: The record.
+
+        Raises:
+            NotFound: There is no such record.
+        """
+        return self._engine.trust(record_id(id))
+
     def forget(self, *ids: Id) -> int:
         """Deletes records everywhere.
 

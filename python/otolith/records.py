@@ -55,6 +55,7 @@ class Filter:
         ids: Only these.
         not_ids: None of these.
         kinds: Kinds of record; `episode` is the only one there is.
+        key: Exactly this key.
         scope: This scope and everything below it; `""` is everything the handle sees.
         user_id: Exactly this user.
         agent_id: Exactly this agent.
@@ -77,6 +78,7 @@ class Filter:
     ids: tuple[str, ...] | None = None
     not_ids: tuple[str, ...] | None = None
     kinds: tuple[str, ...] | None = None
+    key: str | None = None
     scope: str | None = None
     user_id: str | None = None
     agent_id: str | None = None

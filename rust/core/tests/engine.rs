@@ -325,6 +325,20 @@ fn untrusted_origins_stay_untrusted() {
     assert_eq!(put(&web, fields("x")).episode.trust, Trust::Untrusted);
     let raise = EpisodePatch { trust: Some(Trust::Trusted), ..fields("y") };
     assert!(web.put(&Wait::default(), Put { fields: raise, ..Put::default() }).is_err());
+    let id = put(&web, fields("z")).episode.id;
+    assert_eq!(web.trust(&Wait::default(), id).unwrap().trust, Trust::Trusted);
+    assert_eq!(web.get(id).unwrap().trust, Trust::Trusted);
+    let touched = web.update(&Wait::default(), id, fields("z, changed"), None).unwrap();
+    assert_eq!(
+        touched.trust,
+        Trust::Untrusted,
+        "an untrusted writer does not speak in a trusted record's name"
+    );
+    web.trust(&Wait::default(), id).unwrap();
+    // Its text is another then, so somebody has to look again.
+    let rewritten =
+        web.put(&Wait::default(), Put { id: Some(id), fields: fields("other"), ..Put::default() }).unwrap();
+    assert_eq!(rewritten.episode.trust, Trust::Untrusted);
 }
 
 #[test]

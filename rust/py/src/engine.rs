@@ -364,6 +364,23 @@ impl Engine {
             .map(Episode::new)
     }
 
+    /// Makes a record trusted, whoever wrote it: somebody looked at it.
+    ///
+    /// Args:
+    ///     id: The record.
+    ///
+    /// Returns:
+    ///     The record as it is stored now.
+    ///
+    /// Raises:
+    ///     NotFound: There is no such record in the handle's scope.
+    ///     StoreError: It could not be stored.
+    fn trust(&self, id: &Bound<'_, PyAny>) -> PyResult<Episode> {
+        let py = id.py();
+        let id = text::id("id", id)?;
+        door::wait(py, self.lock_timeout(), |wait| self.core.trust(wait, id)).map(Episode::new)
+    }
+
     /// The record with this id as it is now.
     ///
     /// Raises:
@@ -522,13 +539,7 @@ impl Engine {
 
     /// None if a query vector of the handle's embedder can be searched, else why not.
     fn wants_query_vector(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        door::run(py, || {
-            if let Some(refused) = self.core.vectors_refused()? {
-                return Ok(Some(refused));
-            }
-            let none = self.core.coverage()?.vectorized == 0;
-            Ok(none.then(|| "no record has a vector yet".to_owned()))
-        })
+        door::run(py, || self.core.query_vector_refused())
     }
 
     /// Records without a current vector of the handle's embedder, in the order of their ids.

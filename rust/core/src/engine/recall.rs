@@ -3,6 +3,7 @@
 use super::Engine;
 use super::report::{Analysis, Coverage, FilterEffect, Hit, LegReport, Report};
 use super::served::{Served, VectorState};
+use super::vectors::NO_VECTORS;
 use crate::episode::Status;
 use crate::error::{Error, Result};
 use crate::fusion::{self, Fusion, Scored, Weights};
@@ -149,6 +150,7 @@ impl Engine {
             legs: vec![leg("lexical", lexical_reason.map(ToOwned::to_owned)), leg("vector", vector_reason)],
             analysis,
             filters: allowed.effects,
+            asked_for: ask.k,
             considered: allowed.docs.count_ones(..),
             served: allowed.served,
             below_relevance: 0,
@@ -159,7 +161,7 @@ impl Engine {
         let newest = |doc: DocId| served.record(doc).map(|r| (Reverse(r.fields.occurred_at), r.fields.id));
         if query.is_none() && vector.is_none() {
             // Words that hold nothing to search, or a leg that cannot run, find nothing; no question at all lists.
-            let found = if text.is_none() && ask.vector.is_none() {
+            let found = if ask.query.is_none() && ask.vector.is_none() {
                 list(&allowed.docs, ask.k, newest)
             } else {
                 Vec::new()
@@ -209,11 +211,11 @@ impl Engine {
             return Ok((None, Some(why)));
         }
         let Some(dim) = served.embedder().map(|e| e.dim as usize) else {
-            return reason("no record has a vector yet");
+            return reason(NO_VECTORS);
         };
         let row = index::query_row(row, Some(dim))?;
         if served.index().is_none_or(|index| index.vectors().is_empty()) {
-            return reason("no record has a vector yet");
+            return reason(NO_VECTORS);
         }
         Ok((Some(row), None))
     }

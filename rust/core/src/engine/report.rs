@@ -107,6 +107,8 @@ pub struct Report {
     pub analysis: Analysis,
     /// Each condition with what it alone leaves.
     pub filters: Vec<FilterEffect>,
+    /// How many hits were asked for.
+    pub asked_for: usize,
     /// Records left by all conditions together: those that could have been found.
     pub considered: usize,
     /// Records the handle serves, before the filter.
@@ -124,6 +126,9 @@ impl Report {
     pub fn why_empty(&self) -> String {
         if !self.hits.is_empty() {
             return String::new();
+        }
+        if self.asked_for == 0 {
+            return "No hits were asked for (k = 0).".to_owned();
         }
         let mut why = vec![match (self.served, self.considered) {
             (0, _) => "The memory holds no records here.".to_owned(),

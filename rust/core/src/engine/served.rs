@@ -116,10 +116,6 @@ impl Served {
         self.built.as_ref()?.records.get(doc.index())?.as_ref()
     }
 
-    pub(super) fn record_of(&self, id: RecordId) -> Option<&Record> {
-        self.record(*self.built.as_ref()?.by_id.get(&id)?)
-    }
-
     /// Records in order of their ids, after `after` when given.
     pub(super) fn records(
         &self,

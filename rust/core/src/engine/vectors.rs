@@ -58,6 +58,9 @@ pub(super) enum Given {
     Refused(String),
 }
 
+/// Reason of a vector leg that has nothing to search.
+pub(super) const NO_VECTORS: &str = "no record has a vector yet; embed what is pending";
+
 /// Fingerprint of vectors that callers give without an embedder.
 fn given(dim: usize) -> String {
     format!("given:{dim}")
@@ -75,6 +78,18 @@ impl Engine {
     pub fn vectors_refused(&self) -> Result<Option<String>> {
         let home = self.store.read(home_embedder)?;
         Ok(self.mismatch(home.as_ref()))
+    }
+
+    /// Why a query vector is not worth making; None if it can be searched.
+    ///
+    /// # Errors
+    /// Store errors.
+    pub fn query_vector_refused(&self) -> Result<Option<String>> {
+        if let Some(refused) = self.vectors_refused()? {
+            return Ok(Some(refused));
+        }
+        let none = self.coverage()?.vectorized == 0;
+        Ok(none.then(|| NO_VECTORS.to_owned()))
     }
 
     pub(super) fn vectors_unusable(&self, served: &Served) -> Option<String> {
@@ -121,15 +136,28 @@ impl Engine {
     /// # Errors
     /// As [`Engine::pending`].
     pub fn pending_of(&self, ids: &[RecordId]) -> Result<Vec<PendingText>> {
-        self.require_embedder()?;
+        let own = self.require_embedder()?;
         let mut ids = ids.to_vec();
         ids.sort_unstable();
         ids.dedup();
-        {
-            let served = self.served()?;
-            ids.retain(|id| served.record_of(*id).is_some_and(|record| self.wants_vector(record)));
-        }
-        self.texts_of(&ids)
+        // Straight from the store: a process that only writes never builds the copy in memory.
+        self.store.read(|view| {
+            let known = view.embedders()?.into_iter().find(|e| e.fingerprint == own);
+            let mut pending = Vec::new();
+            for id in &ids {
+                let Some(episode) = view.episode(*id)? else { continue };
+                if episode.status != Status::Active || !self.options.scope.contains(&episode.scope) {
+                    continue;
+                }
+                let text = EmbeddedText::of(&episode);
+                let rows =
+                    known.as_ref().map_or(Ok(Vec::new()), |known| view.embeddings_of(known.number, *id))?;
+                if rows.iter().all(|row| row.text_hash != text.hash) {
+                    pending.push(PendingText { id: *id, text });
+                }
+            }
+            Ok(pending)
+        })
     }
 
     fn wants_vector(&self, record: &Record) -> bool {

@@ -3,7 +3,7 @@
 use super::Engine;
 use super::read::not_found;
 use super::vectors::{self, Given};
-use crate::episode::{EmbeddedText, Episode, EpisodePatch, Origin, Scope};
+use crate::episode::{EmbeddedText, Episode, EpisodePatch, Origin, Scope, Trust};
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
 use crate::query::Filter;
@@ -162,8 +162,31 @@ impl Engine {
             if same_content(&episode, &previous) {
                 return Ok(previous);
             }
+            // What an untrusted writer changed is no longer what was trusted.
+            if writer.origin.default_trust() == Trust::Untrusted {
+                episode.trust = Trust::Untrusted;
+            }
             episode.updated_at = after(writer.now, &previous);
             episode.to_json()?;
+            replace(view, &episode, Some(&previous))?;
+            Ok(episode)
+        })
+    }
+
+    /// Makes a record trusted, whoever wrote it: somebody looked at it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; store errors.
+    pub fn trust(&self, wait: &Wait<'_>, id: RecordId) -> Result<Episode> {
+        let writer = self.writer();
+        self.store.write(wait, move |view| {
+            let previous = visible(view, &writer.scope, id)?.ok_or_else(|| not_found(id))?;
+            if previous.trust == Trust::Trusted {
+                return Ok(previous);
+            }
+            let mut episode = previous.clone();
+            episode.trust = Trust::Trusted;
+            episode.updated_at = after(writer.now, &previous);
             replace(view, &episode, Some(&previous))?;
             Ok(episode)
         })

@@ -77,7 +77,7 @@ impl EpisodePatch {
                 return Err(Error::invalid(
                     "trust",
                     format!(
-                        "cannot be raised by a write of origin {}; approve the record instead",
+                        "cannot be raised by a write of origin {}; look at the record, then use Memory.trust(id)",
                         episode.origin
                     ),
                 ));

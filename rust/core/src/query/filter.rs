@@ -37,6 +37,8 @@ pub struct Filter {
     pub not_ids: Vec<RecordId>,
     /// Only these kinds.
     pub kinds: Option<Vec<Kind>>,
+    /// Exact.
+    pub key: Option<String>,
     /// This scope and everything below it.
     pub scope: Option<Scope>,
     /// Exact.
@@ -129,6 +131,7 @@ impl Filter {
         if let Some(kinds) = &self.kinds {
             list.push(Condition { name: "kinds", holds: Box::new(|_| kinds.contains(&Kind::Episode)) });
         }
+        exact(&mut list, "key", self.key.as_ref(), |e| &e.key);
         if let Some(scope) = self.scope.as_ref().filter(|scope| !scope.is_root()) {
             list.push(Condition { name: "scope", holds: Box::new(move |e| scope.contains(&e.scope)) });
         }
@@ -205,6 +208,7 @@ mod tests {
         e.working_dir = Some("/srv/app".into());
         e.tags = vec!["rust".into(), "db".into()];
         e.user_id = Some("ada".into());
+        e.key = Some("k1".into());
         e.metadata.insert("run".into(), MetaValue::Int(7));
         e
     }
@@ -231,6 +235,7 @@ mod tests {
                 Filter { scope: Some("a".parse().unwrap()), ..Filter::default() },
                 Filter { scope: Some("a/b/c".parse().unwrap()), ..Filter::default() },
             ),
+            (Filter { key: s("k1"), ..Filter::default() }, Filter { key: s("k"), ..Filter::default() }),
             (
                 Filter { user_id: s("ada"), ..Filter::default() },
                 Filter { user_id: s("Ada"), ..Filter::default() },

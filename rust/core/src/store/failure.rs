@@ -128,7 +128,10 @@ pub(super) fn closed(path: &Path) -> Error {
 }
 
 pub(super) fn missing(path: &Path) -> Error {
-    Error::store(path, "there is no memory here; make one with `otolith init` or create=True")
+    Error::store(
+        path,
+        "there is no memory here; make it with `otolith init DIR`, or look whether the path is right",
+    )
 }
 
 /// The same error once more, for the next of several callers it concerns.

@@ -12,8 +12,10 @@ use std::path::{Path, PathBuf};
 
 /// Every note fills exactly this many bytes, so that none leaves a tail of a longer one.
 const NOTE_BYTES: usize = 256;
-/// Commands are cut to this many characters.
-const COMMAND_CHARS: usize = 80;
+/// Words of a command that are told: interpreter, script and what it was asked to do, never the text it was given.
+const COMMAND_WORDS: usize = 3;
+/// A longer word is text.
+const WORD_CHARS: usize = 40;
 const HELD: &[u8] = b"held ";
 const RELEASED: &[u8] = b"last ";
 
@@ -36,15 +38,10 @@ impl HolderNote {
         options.write(true).create(true).truncate(false);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let arguments: Vec<String> = std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect();
-        let command: String = arguments.join(" ").replace(char::is_control, " ");
-        let mut command: String = command.chars().take(COMMAND_CHARS).collect();
-        while command.len() > NOTE_BYTES - 64 {
-            command.pop();
-        }
+        let arguments = std::env::args_os().map(|a| a.to_string_lossy().into_owned());
         Self {
             file: options.open(note_path(home)).ok(),
-            identity: format!("{} {{}} {command}", std::process::id()),
+            identity: format!("{} {{}} {}", std::process::id(), told(arguments)),
         }
     }
 
@@ -68,6 +65,26 @@ impl HolderNote {
             write_at_start(file, RELEASED);
         }
     }
+}
+
+/// The first words of a command line, paths by their last part. The note outlives the process, so what is remembered
+/// must not stand in it: words end at the first that may be text.
+fn told(arguments: impl Iterator<Item = String>) -> String {
+    let mut words: Vec<String> = Vec::new();
+    for argument in arguments {
+        let word = argument.rsplit(['/', '\\']).next().unwrap_or_default();
+        let text = word.is_empty() || word.chars().any(|c| c.is_whitespace() || c.is_control());
+        let most = COMMAND_WORDS + usize::from(words.iter().any(|word| word == "-m"));
+        if words.len() == most || (!words.is_empty() && (text || word.chars().count() > WORD_CHARS)) {
+            break;
+        }
+        words.push(word.chars().filter(|c| !c.is_whitespace() && !c.is_control()).take(WORD_CHARS).collect());
+    }
+    let mut command = words.join(" ");
+    while command.len() > NOTE_BYTES - 64 {
+        command.pop();
+    }
+    command
 }
 
 #[cfg(unix)]
@@ -107,6 +124,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_command_is_told_without_paths_and_without_what_is_remembered() {
+        let command = |words: &[&str]| told(words.iter().map(|word| (*word).to_owned()));
+        let long = "/a/very/long/path/to/a/place/where/programs/of/all/kinds/are/kept/python3";
+        assert_eq!(command(&[long, "/x/bin/otolith", "remember", "secret"]), "python3 otolith remember");
+        assert_eq!(command(&[long, "-m", "otolith", "remember", "secret"]), "python3 -m otolith remember");
+        assert_eq!(command(&["python3", "-c", "print('a secret')"]), "python3 -c");
+        assert_eq!(command(&["otolith", "my secret text"]), "otolith");
+        assert!(command(&["x".repeat(500).as_str()]).len() < NOTE_BYTES - 64);
+        assert!(command(&["记".repeat(500).as_str(), "忆", "录"]).len() < NOTE_BYTES - 64);
+        assert_eq!(command(&[]), "");
+    }
+
+    #[test]
     fn the_note_names_a_living_holder_only_while_it_holds() {
         let home = tempfile::tempdir().unwrap();
         assert_eq!(current(home.path()), None);
@@ -114,7 +144,7 @@ mod tests {
         note.taken();
         let holder = current(home.path()).unwrap();
         assert_eq!(holder.pid, std::process::id());
-        assert!(!holder.command.is_empty() && holder.command.chars().count() <= COMMAND_CHARS);
+        assert!(!holder.command.is_empty() && !holder.command.contains('/'));
         assert!(holder.since.parse::<crate::time::Moment>().is_ok(), "{}", holder.since);
         note.released();
         assert_eq!(current(home.path()), None);

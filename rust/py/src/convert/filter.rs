@@ -6,7 +6,7 @@ use otolith_core::episode::normalize_dir;
 use otolith_core::query::Filter;
 use pyo3::prelude::*;
 
-const FILTERS: &str = "ids, not_ids, kinds, scope, user_id, agent_id, session_id, task_id, working_dir, below, tags, \
+const FILTERS: &str = "ids, not_ids, kinds, key, scope, user_id, agent_id, session_id, task_id, working_dir, below, tags, \
     outcome, source, actor, origin, trust, since, until, metadata, status";
 
 /// A filter from a mapping; None and conditions that are None leave everything.
@@ -31,6 +31,7 @@ fn set(filter: &mut Filter, name: &str, value: &Bound<'_, PyAny>) -> PyResult<()
             let kinds = text::items(name, "a list of kinds", value)?;
             filter.kinds = Some(kinds.iter().map(|kind| text::parsed(name, kind)).collect::<PyResult<_>>()?);
         }
+        "key" => filter.key = owned()?,
         "scope" => filter.scope = Some(text::parsed(name, value)?),
         "user_id" => filter.user_id = owned()?,
         "agent_id" => filter.agent_id = owned()?,
