@@ -13,7 +13,9 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # The embedder of the tests spins on its threads otherwise and slows down everything beside it.
 export OMP_WAIT_POLICY := passive
 
-.PHONY: help demo test test-rust test-python lint fmt bench build clean
+BENCH = mkdir -p .benchmarks && $(BIN)/python -m pytest benches --benchmark-only --benchmark-json=.benchmarks/run.json -q
+
+.PHONY: help demo test test-rust test-python lint fmt bench bench-docs build clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -46,11 +48,16 @@ fmt: $(VENV)/.lint ## formats both languages
 	$(BIN)/ruff format .
 
 bench: build $(VENV)/.test ## speed with recall beside it, release build, seeded data
-	$(BIN)/python -m pytest benches --benchmark-only --benchmark-columns=min,median,iqr,rounds --benchmark-sort=name
+	@$(BENCH) > .benchmarks/log || { cat .benchmarks/log; exit 1; }
+	@$(BIN)/python benches/report.py .benchmarks/run.json
+
+bench-docs: build $(VENV)/.test ## the same, written to docs/benchmarks.md
+	@$(BENCH)
+	@$(BIN)/python benches/report.py .benchmarks/run.json docs/benchmarks.md
 
 build: $(VENV)/.made ## the package, optimised, into .venv
-	@echo "== Build"
-	$(BIN)/maturin develop --release --locked --extras openai,rich
+	@echo "== Build (the first time takes two to three minutes)"
+	$(BIN)/maturin develop --release --locked --extras all
 
 $(VENV)/.made:
 	@echo "== Making $(VENV)"

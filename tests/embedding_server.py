@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -64,6 +66,7 @@ class EmbeddingServer:
         self.play: Callable[[dict[str, Any]], Answer | None] = good
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
+        self.peers: set[tuple[str, int]] = set()
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -74,6 +77,7 @@ class EmbeddingServer:
                 size = int(self.headers.get("Content-Length", 0))
                 request = json.loads(self.rfile.read(size))
                 outer.requests.append(request)
+                outer.peers.add(self.client_address)
                 outer.headers.append(dict(self.headers.items()))
                 if self.path != "/v1/embeddings":
                     answer: Answer | None = error(404, "unknown route")
@@ -128,10 +132,48 @@ class EmbeddingServer:
         self._thread.join(5)
 
 
+class DrippingServer:
+    """Answers each request with `start`, then a `drop` every tenth of a second while anybody listens."""
+
+    def __init__(self, start: bytes, drop: bytes) -> None:
+        self._start, self._drop = start, drop
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.listening = 0
+        self.served = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1"
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                peer = self._listener.accept()[0]
+            except OSError:
+                return
+            self.listening += 1
+            self.served += 1
+            threading.Thread(target=self._drip, args=(peer,), daemon=True).start()
+
+    def _drip(self, peer: socket.socket) -> None:
+        with peer, contextlib.suppress(OSError):
+            peer.recv(1 << 20)
+            peer.sendall(self._start)
+            for _ in range(300):
+                time.sleep(0.1)
+                peer.sendall(self._drop)
+        self.listening -= 1
+
+    def __enter__(self) -> DrippingServer:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._listener.close()
+
+
 def free_port() -> int:
     """A port nobody listens on."""
-    import socket
-
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -27,7 +27,7 @@ def test_export_and_import_restore_exactly(cli: Cli) -> None:
     assert (told["schema"], told["records"]) == ("otolith.export/1", 2)
     to_stdout = cli("export")
     assert to_stdout.out == file.read_text(encoding="utf-8")
-    assert "wrote 2 memories" in to_stdout.err
+    assert "wrote 2 records," in to_stdout.err
     assert cli("export", "-").out == to_stdout.out
     assert cli("export", "--json").out == to_stdout.out
     other = {"OTOLITH_HOME": str(cli.root / "other")}
@@ -80,6 +80,73 @@ def test_strangers_lines(cli: Cli) -> None:
     assert "\nstdin:4: " in by_pipe.err
 
 
+def test_lines_that_were_there_are_unchanged(cli: Cli) -> None:
+    (cli.cwd / "notes.jsonl").write_text(
+        "".join(f'{{"id": {n}, "text": "note {n}", "colour": 1}}\n' for n in range(3))
+    )
+    command = ("import", "notes.jsonl", "--format", "jsonl", "--map", "summary=text")
+    first = cli(*command).err
+    assert "read 3 records: 3 new, 0 replaced, 0 unchanged, 0 failed\n" in first
+    assert "note: colour is no field here and was left out of 3 lines; keep it with --map" in first
+    assert "read 3 records: 0 new, 0 replaced, 3 unchanged, 0 failed\n" in cli(*command).err
+    (cli.cwd / "notes.jsonl").write_text('{"id": 0, "text": "another", "colour": 2}\n')
+    last = cli(*command).err
+    assert "read 1 record: 0 new, 1 replaced, 0 unchanged, 0 failed\n" in last
+    assert "left out of 1 line;" in last
+
+
+def test_times_without_an_offset_are_read_in_the_zone_that_is_named(cli: Cli) -> None:
+    (cli.cwd / "notes.jsonl").write_text(
+        '{"id": 1, "summary": "time", "occurred_at": "2026-07-01T12:00"}\n'
+        '{"id": 2, "summary": "date", "occurred_at": "2026-01-02"}\n'
+        '{"id": 3, "summary": "offset", "occurred_at": "2026-01-02T03:04:05+01:00"}\n'
+    )
+    command = ("import", "notes.jsonl", "--format", "jsonl")
+
+    def times(*options: str) -> dict[str, str]:
+        cli(*command, *options, env={"TZ": "Asia/Shanghai"})
+        return {str(one["summary"]): str(one["occurred_at"]) for one in lines(cli("list", "--json").out)}
+
+    refused = cli(*command, code=1)
+    assert "notes.jsonl:1: occurred_at: has no offset from UTC; found 2026-07-01T12:00; name" in refused.err
+    assert "--zone" in refused.err
+    assert "datetime" not in refused.err
+    assert times("--zone", "Europe/Berlin") == {
+        "time": "2026-07-01T12:00:00+02:00",
+        "date": "2026-01-02T00:00:00+01:00",
+        "offset": "2026-01-02T03:04:05+01:00",
+    }
+    assert times("--zone", "local")["date"] == "2026-01-02T00:00:00+08:00"
+    assert "there is no zone 'Nowhere'" in cli(*command, "--zone", "Nowhere", code=1).err
+    assert cli("import", "notes.jsonl", "--zone", "UTC", code=2).out == ""
+
+
+def test_what_is_wrong_with_every_line_is_told_once(cli: Cli) -> None:
+    cli("init")
+    (cli.cwd / "notes.jsonl").write_text("".join(f'{{"text": "{n}", "n{n}": 1}}\n' for n in range(20)))
+    command = ("import", "notes.jsonl", "--format", "jsonl")
+    answer = cli(*command, code=1)
+    told = [line for line in answer.err.splitlines() if line.startswith("notes.jsonl:")]
+    assert len(told) == 1
+    assert told[0].startswith("notes.jsonl:1: summary: is not there; the line has text, n0;")
+    assert told[0].endswith("(and so in all 20 lines)")
+    assert [one["line"] for one in cli(*command, "--json", code=1).json["failed"]] == list(range(1, 21))
+    with (cli.cwd / "notes.jsonl").open("a") as file:
+        file.write('{"summary": "good"}\n[]\n')
+    answer = cli(*command, code=1)
+    told = [line for line in answer.err.splitlines() if line.startswith("notes.jsonl:")]
+    assert len(told) == 2
+    assert told[0].endswith("(and so in 19 more lines, up to line 20)")
+    assert told[1] == "notes.jsonl:22: line: is not a JSON object"
+
+
+def test_a_pipe_reaches_a_new_home_line_by_line(cli: Cli) -> None:
+    content = "{broken\n" * 3 + '{"id": 1, "summary": "good"}\n' + "{broken\n"
+    told = cli("import", "-", "--format", "jsonl", "--json", input=content, code=1).json
+    assert (told["read"], told["created"]) == (5, 1)
+    assert [one["line"] for one in told["failed"]] == [1, 2, 3, 5]
+
+
 def test_a_missing_file_is_named(cli: Cli) -> None:
     answer = cli("import", "nowhere.jsonl", code=1)
     assert "nowhere.jsonl" in answer.err
@@ -97,7 +164,8 @@ def test_embed_without_embedder_says_what_to_do(cli: Cli) -> None:
     answer = cli("embed", "--json", code=1)
     assert answer.out == ""
     assert answer.error["error"] == "EmbedderUnavailable"
-    assert "OTOLITH_EMBEDDER" in answer.error["message"]
+    assert answer.error["message"] == "cannot embed: no embedder"
+    assert "`otolith config set embedder openai:MODEL`" in answer.error["hint"]
 
 
 def test_embed_makes_what_is_missing(cli: Cli) -> None:
@@ -136,8 +204,10 @@ def test_an_embedder_that_is_down_fails_no_write_and_is_said(cli: Cli, server: s
         "OTOLITH_EMBEDDER_URL": server,
         "OTOLITH_EMBEDDER_KEY": "sk-hidden",
     }
+    cli("init")
     answer = cli("remember", "kept all the same", env=env)
     assert answer.err.startswith("warning: ")
+    cli("embed", env={"OTOLITH_EMBEDDER": "none"}, code=1)
     asked = cli("recall", "kept", env=env)
     assert "kept all the same" in asked.out
     assert "vector did not run (" in asked.err
@@ -166,3 +236,36 @@ def test_status(cli: Cli) -> None:
         [],
     )
     assert told["home_source"] == "environment"
+
+
+def test_status_without_an_embedder_says_what_to_do_once(cli: Cli) -> None:
+    cli("remember", "one")
+    answer = cli("status")
+    assert (answer.out + answer.err).count("`otolith config set embedder openai:MODEL`") == 1
+    assert "config " not in answer.out.replace("otolith config set", "")
+    found = {"OTOLITH_HOME": None}
+    (cli.cwd / ".otolith").mkdir()
+    cli("remember", "x", env=found)
+    assert "trust" not in cli("status", env=found).out + cli("status", env=found).err
+    (cli.cwd / ".otolith/config.toml").write_text("lock_timeout = 5\n")
+    assert "config      not trusted" in cli("status", env=found).out
+
+
+def test_status_in_front_of_vectors_of_another_embedder(cli: Cli) -> None:
+    cli("remember", "one", env={"OTOLITH_EMBEDDER": "hash:16"})
+    cli("remember", "two", env={"OTOLITH_EMBEDDER": "hash:16"})
+    answer = cli("status", env={"OTOLITH_EMBEDDER": "hash:32"})
+    assert "            2 vectors of hash:16, another embedder\n" in answer.out
+    assert all(line[11] == " " and line[12] != " " for line in answer.out.splitlines()), answer.out
+    assert answer.err.count("export with --no-vectors and import into a new home") == 1
+    asked = cli("recall", "one", env={"OTOLITH_EMBEDDER": "hash:32"})
+    assert asked.err.count("not of hash:32") == 1
+    assert "vector did not run (see the warning above)" in asked.err
+
+
+def test_no_server_is_asked_that_nobody_named(cli: Cli) -> None:
+    cli("remember", "one", "-q")
+    env = {"OTOLITH_EMBEDDER": "openai:m", "HTTPS_PROXY": "http://127.0.0.1:9"}
+    answer = cli("embed", env=env, code=1)
+    assert "set embedder_url (a server of your own) or embedder_key (api.openai.com)" in answer.err
+    assert "vector did not run (" in cli("recall", "one", env=env).err

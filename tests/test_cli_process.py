@@ -148,7 +148,7 @@ def test_an_interrupted_import_keeps_whole_batches_and_goes_on_later(cli: Cli) -
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert err == b"error: interrupted\n"
+    assert err.splitlines() == [b"made a new memory in " + os.fsencode(cli.home), b"error: interrupted"]
     kept = len(cli("list").out.splitlines())
     assert 0 < kept < 3250
     assert cli(*arguments, "--json", input=lines).json["created"] == 3250 - kept
@@ -181,7 +181,7 @@ def test_errors_are_one_line_and_a_hint(cli: Cli) -> None:
     cli("remember", "x")
     answer = cli("show", "ffffffff", code=1)
     assert answer.err.splitlines() == [
-        "error: no episode ffffffff",
+        "error: no record ffffffff",
         "hint: list what is there with `otolith list`",
     ]
 
@@ -305,7 +305,7 @@ def test_progress_on_a_terminal_with_and_without_rich(cli: Cli, rich: bool) -> N
     code, shown = run_on_a_terminal(cli, "import", "notes.jsonl", "--format", "jsonl", env=env)
     assert code == 0, shown
     assert "importing" in shown
-    assert "read 3000: 3000 new" in shown
+    assert "read 3000 records: 3000 new" in shown
     assert "Traceback" not in shown
     code, shown = run_on_a_terminal(cli, "import", "notes.jsonl", "--format", "jsonl", "-q", env=env)
     assert (code, shown) == (0, "")

@@ -5,11 +5,14 @@ import pty
 import re
 import subprocess
 import sys
+import time
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_process import Cli
+from embedding_server import EmbeddingServer
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -43,6 +46,56 @@ def test_init_makes_a_home_once(cli: Cli) -> None:
     below.mkdir()
     cli("remember", "found from below", env={"OTOLITH_HOME": None}, cwd=below)
     assert "found from below" in cli("list", "--home", here).out
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["remember", ""], 1),
+        (["remember", " \n"], 1),
+        (["remember", "x", "--body-file", "nowhere.txt"], 1),
+        (["remember", "x", "--id", "mine"], 1),
+        (["remember", b"caf\xe9"], 1),
+        (["remember", "x", "--scope", "/a//b"], 1),
+        (["import", "nowhere.jsonl"], 1),
+        (["import", "."], 1),
+        (["import", "wrong.jsonl"], 1),
+        (["import", "nowhere.jsonl", "--format", "jsonl"], 1),
+        (["import", "wrong.jsonl", "--format", "jsonl"], 1),
+        (["import", "wrong.jsonl", "--format", "jsonl", "--map", "colour=x"], 1),
+        (["import", "wrong.jsonl", "--format", "jsonl", "--map", "summary=text", "--zone", "Nowhere"], 1),
+        (["import", "utf16.jsonl", "--format", "jsonl"], 1),
+        (["import", "cut.jsonl"], 1),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+def test_a_call_that_fails_leaves_no_home(cli: Cli, command: list[str], code: int) -> None:
+    (cli.cwd / "wrong.jsonl").write_text('{"text": "a"}\n{"text": "b"}\n')
+    (cli.cwd / "utf16.jsonl").write_bytes('{"summary": "a"}\n'.encode("utf-16"))
+    (cli.cwd / "cut.jsonl").write_text(
+        '{"otolith":"export","format":1,"schema_version":1,"records":2,"home_embedder":null}\n'
+    )
+    answer = cli(*command, code=code)
+    assert "error: " in answer.err or "nothing can be imported" in answer.err
+    assert "made a new" not in answer.err
+    assert not cli.home.exists()
+
+
+def test_a_text_that_is_too_large_leaves_no_home(cli: Cli) -> None:
+    assert "error: " in cli("remember", "-", input="x " * 9_000_000, code=1).err
+    assert not cli.home.exists()
+
+
+def test_a_new_home_is_told(cli: Cli) -> None:
+    told = f"made a new memory in {cli.home}\n"
+    assert cli("remember", "x").err == told
+    assert cli("remember", "x").err == ""
+    (cli.cwd / "notes.jsonl").write_text('{"text": "a"}\n{"summary": "b"}\n')
+    arguments = ("import", "notes.jsonl", "--format", "jsonl", "--home")
+    answer = cli(*arguments, str(cli.root / "new"), code=1)
+    assert answer.err.startswith(f"made a new memory in {cli.root / 'new'}\n")
+    assert "made" not in cli(*arguments, str(cli.root / "new"), code=1).err
+    assert cli("remember", "x", "-q", "--home", str(cli.root / "quiet")).err == ""
 
 
 def test_first_memory_needs_no_init(cli: Cli) -> None:
@@ -94,12 +147,26 @@ def test_text_comes_from_stdin(cli: Cli) -> None:
     dash = cli("remember", "-", input="\ufeffüber stdin\r\n").out.strip()
     assert shown(cli, dash)["summary"] == "über stdin"
     bare = cli("remember", input="two\nlines\n\n").out.strip()
-    assert shown(cli, bare)["summary"] == "two\nlines\n"
+    assert shown(cli, bare)["summary"] == "two\nlines"
     assert "not UTF-8 at byte 1" in cli("remember", "-", input=b"a\xff", code=1).err
     assert "cannot both" in cli("remember", "-", "--body-file", "-", code=2).err
     empty = cli("remember", "-", input="", code=1)
     assert empty.err.startswith("error: summary")
     assert cli("list").out.count("\n") == 2
+
+
+def test_text_comes_from_a_terminal(cli: Cli) -> None:
+    leader, follower = pty.openpty()
+    os.write(leader, b"typed by hand\n\x04")
+    done = subprocess.run(
+        [sys.executable, "-m", "otolith", "remember"],
+        stdin=follower, capture_output=True, text=True, env=cli.env, cwd=cli.cwd, timeout=60, check=False,
+    )  # fmt: skip
+    os.close(follower)
+    os.close(leader)
+    assert done.returncode == 0, done.stderr
+    assert "reading the text from the terminal" in done.stderr
+    assert shown(cli, done.stdout.strip())["summary"] == "typed by hand"
 
 
 def test_dash_starts_a_text_after_two_dashes(cli: Cli) -> None:
@@ -155,17 +222,75 @@ def test_recall_shows_rank_score_date_id_and_text(cli: Cli) -> None:
     remember(cli, "nothing of the kind")
     answer = cli("recall", "client back off")
     (line,) = [one for one in answer.out.splitlines() if "client" in one]
-    rank, score, date, short, text = line.split(maxsplit=4)
-    assert (rank, date, text) == ("1", "2026-01-02", "the client backs off")
+    rank, score, word, relevance, date, short, text = line.split(maxsplit=6)
+    assert (rank, word, date, text) == ("1", "relevant", "2026-01-02", "the client backs off …")
     assert 0 < float(score) <= 1
+    kept = cli("recall", "client back off", "--min-relevance", relevance)
+    assert line in kept.out
+    higher = f"{float(relevance) + 0.01:.2f}"
+    assert cli("recall", "client back off", "--min-relevance", higher).out == ""
     assert identifier.startswith(short)
     assert cli("show", short).code == 0
     assert len(answer.err.splitlines()) == 1
     assert "lexical ran" in answer.err
-    assert "vector did not run (" in answer.err
+    assert "vector did not run (no embedder)\n" in answer.err
     full = cli("recall", "client back off", "--full").out
     assert "    second line\n" in full
     assert cli("recall", "client", "-q").err == ""
+
+
+def test_recall_shows_title_and_best_line_and_all_of_it_on_demand(cli: Cli, tmp_path: Path) -> None:
+    body = tmp_path / "body.txt"
+    body.write_text("first of body\nthe needle is in the haystack\n")
+    remember(cli, "summary one\nsummary two", "--title", "Search", "--body-file", str(body))
+    (line,) = cli("recall", "needle haystack").out.splitlines()
+    assert line.endswith("  Search: … the needle is in the haystack")
+    full = cli("recall", "needle haystack", "--full").out.splitlines()[1:]
+    assert full == [
+        "    Search", "", "    summary one", "    summary two",
+        "", "    first of body", "    the needle is in the haystack",
+    ]  # fmt: skip
+
+
+def test_ids_of_an_answer_have_one_length_and_can_be_typed(cli: Cli) -> None:
+    for n in range(12):
+        remember(cli, f"apple {n}")
+    ids = [line.split()[5] for line in cli("recall", "apple", "-k", "12").out.splitlines()]
+    assert len(ids) == 12
+    assert len({len(one) for one in ids}) == 1
+    assert all(cli("show", one).code == 0 for one in ids[:3])
+    assert all(UUID.fullmatch(line.split()[2]) for line in cli("list", "-n", "3").out.splitlines())
+
+
+def test_the_time_that_is_told_holds_the_vector_of_the_question(cli: Cli) -> None:
+    with EmbeddingServer() as server:
+        env = {"OTOLITH_EMBEDDER": "openai:toy", "OTOLITH_EMBEDDER_URL": server.url}
+        cli("remember", "the client backs off", env=env)
+        play = server.play
+
+        def slow(request: Any) -> Any:
+            time.sleep(0.3)
+            return play(request)
+
+        server.play = slow
+        answer = cli("recall", "client", env=env)
+    told = re.search(r"1 hit of 1 in ([0-9.]+) ms", answer.err)
+    assert told is not None, answer.err
+    assert float(told[1]) >= 300
+    assert "vector ran" in answer.err
+
+
+def test_an_embedder_that_fails_is_told_once(cli: Cli) -> None:
+    with EmbeddingServer() as server:
+        env = {"OTOLITH_EMBEDDER": "openai:toy", "OTOLITH_EMBEDDER_URL": server.url}
+        cli("remember", "the client backs off", env=env)
+    for question, code in (("client", 0), ("zzqqx", 0)):
+        answer = cli("recall", question, env=env, code=code)
+        assert answer.err.count("cannot be reached") == 1, answer.err
+        assert "see the warning above" in answer.err
+    quiet = cli("recall", "client", env={**env, "OTOLITH_LOG": "error"})
+    assert quiet.err.count("cannot be reached") == 1
+    assert "is the server running" not in quiet.err
 
 
 def test_recall_json(cli: Cli) -> None:
@@ -180,7 +305,10 @@ def test_no_hit_is_an_answer(cli: Cli) -> None:
     remember(cli, "something")
     answer = cli("recall", "zzqqx")
     assert answer.out == ""
-    assert len(answer.err.splitlines()) >= 2
+    counts, why = answer.err.splitlines()
+    assert re.fullmatch(r"0 hits of 1 in [0-9.]+ ms", counts)
+    assert why.count("no embedder") == 1
+    assert "otolith config" not in answer.err
     assert cli("recall", "something", "-k", "0").out == ""
 
 
@@ -197,7 +325,7 @@ def test_explain(cli: Cli) -> None:
 def test_filters_of_recall_and_list(cli: Cli) -> None:
     remember(
         cli, "apple one", "--scope", "a/b", "--dir", "/srv/a/b", "--session", "s1", "--meta", "n=1",
-        "--tag", "x", "--at", "2026-01-02T00:00:00Z",
+        "--tag", "x", "--key", "k1", "--at", "2026-01-02T00:00:00Z",
         "--outcome", "success", "--actor", "ann", "--origin", "web",
     )  # fmt: skip
     remember(
@@ -217,6 +345,8 @@ def test_filters_of_recall_and_list(cli: Cli) -> None:
         (["--actor", "ann"], {"one"}),
         (["--origin", "web"], {"one"}),
         (["--trust", "trusted"], {"two"}),
+        (["--key", "k1"], {"one"}),
+        (["--key", "k9"], set()),
     ]:
         for command in (["recall", "apple"], ["list"]):
             found = {line.split()[-1] for line in cli(*command, *arguments).out.splitlines()}
@@ -234,9 +364,16 @@ def test_list_order_and_json_lines(cli: Cli) -> None:
         "one",
         "two",
     ]
-    assert cli("list", "-n", "0").out == ""
-    shortened = cli("list", "-n", "1").out.split()[2]
-    assert third.startswith(shortened)
+    assert cli("list", "-n", "1").out.split()[2] == third
+    for arguments, told in (
+        (["-n", "0"], "no record was asked for (-n 0)"),
+        (["--tag", "none"], "no record fits the filters"),
+    ):
+        empty = cli("list", *arguments)
+        assert (empty.out, empty.err) == ("", f"{told}\n")
+    cli("forget", first, second, third)
+    assert cli("list").err == "no record is there\n"
+    assert cli("list", "-q").err == ""
 
 
 def test_ids_may_be_shortened_until_they_are_ambiguous(cli: Cli) -> None:
@@ -270,6 +407,16 @@ def test_update(cli: Cli) -> None:
     assert shown(cli, identifier)["summary"] == "two"
 
 
+def test_what_show_prints_can_be_expected(cli: Cli) -> None:
+    identifier = remember(cli, "one")
+    text = cli("show", identifier).out
+    assert re.search(r"^created {5}\S+$", text, re.MULTILINE)
+    printed = re.search(r"^updated {5}(\S+)$", text, re.MULTILINE)
+    assert printed is not None
+    cli("update", identifier, "--title", "t", "--expect", printed[1])
+    cli("update", identifier, "--title", "u", "--expect", printed[1], code=1)
+
+
 def test_trust_is_never_raised(cli: Cli) -> None:
     identifier = remember(cli, "from the web", "--origin", "web")
     assert "trust" in cli("update", identifier, "--trust", "trusted", code=1).err
@@ -297,6 +444,12 @@ def test_forget_where(cli: Cli) -> None:
     assert "--yes" in refused.error["hint"]
     assert cli("list").out.count("\n") == 2
     assert cli("forget", *where, "--yes").out.split() == [gone]
+    keyed = remember(cli, "keyed", "--key", "a")
+    note = cli("forget", "--where", "since=2020-01-01", "--where", "key=a", "--dry-run", env={"TZ": "UTC"})
+    assert note.out.split() == [keyed]
+    assert "note: --where since: 2020-01-01 is read in the zone" in note.err
+    assert cli("forget", "--where", "key=a", "--yes").out.split() == [keyed]
+    assert "--where until: 'maybe'" in cli("forget", "--where", "until=maybe", code=2).err
     assert cli("forget", "--where", "scope=", "--yes").out.split() == [kept]
     assert cli("forget", "--where", "scope=", "--yes").out == ""
 
@@ -327,7 +480,7 @@ def test_forget_where_asks_on_a_terminal(cli: Cli, answer: bytes, left: int) -> 
     process.stderr.close()
     code = process.wait(30)
     os.close(leader)
-    assert b"forget 1 memory?" in asked
+    assert b"forget 1 record?" in asked
     assert b"Traceback" not in err
     assert code == {b"y\n": 0, b"\x03": 130}.get(answer, 1)
     assert (out != b"") == (left == 1)

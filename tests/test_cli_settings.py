@@ -106,9 +106,15 @@ def test_a_cloned_repository_loads_no_code_and_names_no_server(cli: Cli) -> None
     for where in (cli.cwd, below):
         answer = cli("recall", "plan", env=path, cwd=where)
         assert "secret plan" in answer.out
-        for name in ("embedder", "embedder_url", "embedder_key"):
-            assert f"ignored: {name} = " in answer.err
+        told = f"settings of this home ignored until `otolith trust {cli.cwd / '.otolith'}`: "
+        assert answer.err.splitlines()[0] == told + "embedder, embedder_url, embedder_key"
+        assert answer.err.count("ignored") == 1
         assert "sk-evil" not in answer.err
+    shown = cli("config", "show", env=path)
+    assert "ignored       embedder = python:evil:load\n" in shown.out
+    assert f"trusted       no: {cli.cwd / '.otolith'} was found, and nobody said" in shown.out
+    assert "sk-evil" not in shown.out
+    assert shown.err == ""
     assert not ran.exists()
     assert cli("embed", code=1, env=path).out == ""
     told = cli("config", "show", "--json", env=path).json
@@ -117,7 +123,7 @@ def test_a_cloned_repository_loads_no_code_and_names_no_server(cli: Cli) -> None
     assert "sk-evil" not in json.dumps(told)
     status = cli("status", "--json", env=path).json
     assert (status["trusted"], len(status["ignored"])) == (False, 3)
-    assert cli("status", env=path).err.count("ignored embedder") == 3
+    assert cli("status", env=path).err.count("ignored") == 1
     assert not ran.exists()
 
 
@@ -133,7 +139,8 @@ def test_trust_lets_it_in_until_the_file_changes(cli: Cli) -> None:
     ran.unlink()
     with (cli.cwd / ".otolith/config.toml").open("a") as file:
         file.write("# pulled\n")
-    assert "changed since it was trusted" in cli("list", env=path).err
+    assert "ignored until `otolith trust" in cli("list", env=path).err
+    assert "changed since it was trusted" in cli("config", "show", env=path).out
     assert not ran.exists()
     (kept,) = cli("trust", "--list", "--json", env=path).json["trusted"]
     assert (kept["path"], kept["current"]) == (str(cli.cwd / ".otolith"), False)

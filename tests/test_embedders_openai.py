@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
+import socket
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -12,6 +16,7 @@ import pytest
 from embedding_server import (
     DIM,
     Answer,
+    DrippingServer,
     EmbeddingServer,
     as_base64,
     embeddings,
@@ -19,6 +24,7 @@ from embedding_server import (
     free_port,
     good,
     vector,
+    wait_for,
 )
 from otolith import EmbedderError, EmbedderUnavailable, InvalidInput
 from otolith.embedders import Embedder, resolve
@@ -217,6 +223,94 @@ def test_the_time_limit_holds(server: EmbeddingServer, embedder: Embedder) -> No
         assert time.monotonic() - start < 2
 
 
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "drop"),
+    [
+        (b"HTTP/1.1 200 OK\r\n", b"X-More: a\r\n"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b" "),
+        (CHUNKED + b"\r\n", b"0"),
+        (
+            CHUNKED + b"Content-Encoding: gzip\r\n\r\na\r\n" + gzip.compress(b"")[:10] + b"\r\n",
+            b"5\r\n\0\0\0\xff\xff\r\n",
+        ),
+        (b"", b"H"),
+    ],
+    ids=["header lines", "100 Continue", "body", "digits of a chunk", "empty gzip blocks", "status line"],
+)
+def test_a_server_that_drips_holds_nobody(start: bytes, drop: bytes) -> None:
+    with DrippingServer(start, drop) as dripping:
+        embedder: Any = resolve("openai:toy", url=dripping.url)
+        for call in (
+            lambda: document_rows(embedder, ["a"], timeout=0.5),
+            lambda: query_vector(embedder, "a", timeout=0.5),
+        ):
+            begin = time.monotonic()
+            with pytest.raises(EmbedderError):
+                call()
+            assert time.monotonic() - begin < 1.5
+        embedder.close()
+        assert dripping.served >= 2
+        assert wait_for(lambda: dripping.listening == 0, 5)  # no connection stays behind
+
+
+def test_a_name_that_is_looked_up_for_ever_holds_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, over = threading.Event(), threading.Event()
+
+    def stuck(*_: object, **__: object) -> Any:
+        asked.set()
+        over.wait(20)
+        raise socket.gaierror("no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", stuck)
+    embedder: Any = resolve("openai:toy", url="http://embeddings.invalid/v1")
+    begin = time.monotonic()
+    with pytest.raises(EmbedderUnavailable, match=r"0\.5 s"):
+        query_vector(embedder, "a", timeout=0.5)
+    assert time.monotonic() - begin < 1.5
+    assert asked.is_set()
+    over.set()
+    embedder.close()
+
+
+def test_a_late_answer_spoils_no_later_one(server: EmbeddingServer, embedder: Embedder) -> None:
+    server.play = lambda request: Answer(200, good(request).body, wait=1.0)
+    with pytest.raises(EmbedderUnavailable):
+        document_rows(embedder, ["late"], timeout=0.3)
+    server.play = good
+    assert good_rows(document_rows(embedder, ["in time"]), ["in time"])
+
+
+def test_one_connection_is_kept_for_all_requests(server: EmbeddingServer, embedder: Embedder) -> None:
+    for number in range(5):
+        query_vector(embedder, f"question {number}")
+    assert len(server.peers) == 1
+
+
+def test_many_threads_ask_at_once(server: EmbeddingServer, embedder: Embedder) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        texts = [f"text {number}" for number in range(80)]
+        rows = list(pool.map(lambda text: document_rows(embedder, [text], timeout=20)[0], texts))
+    assert good_rows(rows, texts)
+
+
+def test_encoded_answers_are_refused(server: EmbeddingServer, embedder: Embedder) -> None:
+    bomb = gzip.compress(bytes(50 << 20))
+    server.play = lambda request: Answer(200, bomb, {"Content-Encoding": "gzip"})
+    with pytest.raises(EmbedderError, match="gzip"):
+        document_rows(embedder, ["a"])
+    assert {one["Accept-Encoding"] for one in server.headers} == {"identity"}
+
+
+def test_an_answer_that_is_too_large_is_not_read_on(server: EmbeddingServer, embedder: Embedder) -> None:
+    server.play = lambda request: Answer(200, b" " * (5 << 20))
+    with pytest.raises(EmbedderError, match="more than"):
+        document_rows(embedder, ["a"])
+
+
 def test_nobody_listens() -> None:
     embedder: Any = resolve("openai:toy", url=f"http://127.0.0.1:{free_port()}/v1")
     with pytest.raises(EmbedderUnavailable, match="is the server running"):
@@ -315,3 +409,12 @@ def test_without_httpx_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(EmbedderUnavailable, match=r"pip install otolith\[openai\]"):
         resolve("openai:toy", url="http://127.0.0.1:1/v1")
+
+
+@pytest.mark.parametrize("given", [{}, {"url": ""}, {"key": " "}])
+def test_without_address_and_key_nobody_is_asked(given: dict[str, str]) -> None:
+    """Naming a model is no leave to send texts to a company."""
+    with pytest.raises(EmbedderUnavailable, match=r"set embedder_url \(a server of your own\) or emb"):
+        resolve("openai:toy", **given)
+    embedder: Any = resolve("openai:toy", key="sk-1")
+    assert "api.openai.com" in repr(embedder)

@@ -147,6 +147,13 @@ def test_remember_many_takes_all_kinds_and_reports_the_wrong_ones(memory: Memory
     assert report.to_dict()["failed"][0][0] == 3
 
 
+def test_remember_many_tells_what_was_there_already(memory: Memory) -> None:
+    records = [{"summary": "a", "key": "a"}, {"summary": "b", "key": "b"}]
+    assert memory.remember_many(records).unchanged == 0
+    again = memory.remember_many([*records, {"summary": "c", "key": "b"}])
+    assert (again.written, again.created, again.replaced, again.unchanged) == (3, 0, 1, 2)
+
+
 def test_remember_many_takes_a_generator(memory: Memory) -> None:
     report = memory.remember_many((f"note {number}" for number in range(25)), batch=10)
     assert (report.written, len(memory)) == (25, 25)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import io
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from otolith import InvalidInput, Memory, OtolithError, StoreCorrupt, StoreError
 
 NAIVE = datetime(2026, 1, 1)
+LOST = (RuntimeError("no such zone"), 5, timedelta(days=2))
 
 WRITES: list[tuple[str, dict[str, Any]]] = [
     ("summary", {"summary": ""}),
@@ -152,6 +158,155 @@ def test_arguments_of_the_other_calls(memory: Memory) -> None:
         with pytest.raises(InvalidInput):
             call()
     assert len(memory) == 0
+
+
+class Odd:
+    """A value whose `repr` fails, so that no message can hold it."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no text of me")
+
+
+class LostZone(tzinfo):
+    def __init__(self, offset: Any) -> None:
+        self.offset = offset
+
+    def utcoffset(self, moment: Any) -> Any:
+        if isinstance(self.offset, Exception):
+            raise self.offset
+        return self.offset
+
+
+BOOLS = (1, 0, "yes", None, np.array(True), Odd())
+CALLS: list[tuple[str, Callable[[Memory, Any], object], tuple[Any, ...]]] = [
+    ("legs", lambda memory, odd: memory.recall("x", legs=odd), (5, 0.5, b"ab", {"lexical": 1}, Odd())),
+    ("queries", lambda memory, odd: memory.recall_many(odd), (5, None, b"ab", {"a": 1}, np.array(3), Odd())),
+    ("episodes", lambda memory, odd: memory.remember_many(odd), (5, None, "x", b"x", {"summary": "x"})),
+    ("episodes", lambda memory, odd: memory.remember_many(odd), (np.array(3), Odd())),
+    (
+        "batch",
+        lambda memory, odd: memory.remember_many(["x"], batch=odd),
+        (2**70, 10**5000, 1.0, True, Odd()),
+    ),
+    ("batch", lambda memory, odd: memory.embed_pending(batch=odd), (2**70, Odd())),
+    ("progress", lambda memory, odd: memory.remember_many(["x"], progress=odd), (5, "x")),
+    ("progress", lambda memory, odd: memory.embed_pending(progress=odd), (5, "x")),
+    ("progress", lambda memory, odd: memory.import_(io.BytesIO(b""), progress=odd), (5, "x")),
+    ("embed", lambda memory, odd: memory.remember("x", embed=odd), (5, np.array([1, 2]), Odd())),
+    ("explain", lambda memory, odd: memory.recall("x", explain=odd), BOOLS),
+    ("explain", lambda memory, odd: memory.recall_many(["x"], explain=odd), BOOLS),
+    ("newest_first", lambda memory, odd: memory.episodes(newest_first=odd), BOOLS),
+    ("limit", lambda memory, odd: memory.episodes(limit=odd), (True, 1.0, Odd())),
+    ("dry_run", lambda memory, odd: memory.forget_where({"scope": ""}, dry_run=odd), BOOLS),
+    ("vectors", lambda memory, odd: memory.export(io.BytesIO(), vectors=odd), BOOLS),
+    ("partial", lambda memory, odd: memory.import_(io.BytesIO(), partial=odd), BOOLS),
+    ("format", lambda memory, odd: memory.import_(io.BytesIO(), format=odd), (5, np.array([1, 2]), Odd())),
+    ("read_only", lambda memory, odd: Memory.open("other", read_only=odd), BOOLS),
+    ("create", lambda memory, odd: Memory.open("other", create=odd), BOOLS),
+    ("embedder", lambda memory, odd: Memory.open("other", embedder=odd), (5, np.array([1, 2]), Odd())),
+    ("ids", lambda memory, odd: memory.count({"ids": odd}), (5, np.array(3), {"a": 1}, Odd())),
+    ("not_ids", lambda memory, odd: memory.count({"not_ids": odd}), (5, np.array(3))),
+    ("tags", lambda memory, odd: memory.count({"tags": odd}), (5, np.array(3), {"a": 1}, Odd())),
+    ("below", lambda memory, odd: memory.count({"below": odd}), (1, 10**5000, Odd())),
+    ("", lambda memory, odd: memory.count({odd: 1}), (5, 10**5000)),
+    (
+        "mapping",
+        lambda memory, odd: memory.import_(io.BytesIO(b"{}"), format="jsonl", mapping=odd),
+        (["a"], [("a", "b")], "summary", 5, {5: "x"}, {None: "x"}, {"summary": 5}, {"summary": Odd()}),
+    ),
+    ("occurred_at", lambda memory, odd: memory.remember("x", occurred_at=odd), (5, Odd(), [])),
+    *(
+        (field, call, tuple(datetime(2026, 1, 1, tzinfo=LostZone(offset)) for offset in LOST))
+        for field, call in (
+            ("occurred_at", lambda memory, odd: memory.remember("x", occurred_at=odd)),
+            ("since", lambda memory, odd: memory.count({"since": odd})),
+            ("expect", lambda memory, odd: memory.update("x", expect=odd, summary="y")),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("field", "call", "odd_ones"), CALLS, ids=lambda one: one if one else None)
+def test_wrong_types_name_the_argument(
+    memory: Memory, field: str, call: Callable[[Memory, Any], object], odd_ones: tuple[Any, ...]
+) -> None:
+    for odd in odd_ones:
+        with pytest.raises(InvalidInput) as caught:
+            call(memory, odd)
+        assert caught.value.field.startswith(field.removesuffix("s"))
+        assert len(str(caught.value)) < 500
+    assert len(memory) == 0
+    assert not Path("other").exists()
+
+
+def test_an_iterator_of_records_may_be_anything_that_iterates(memory: Memory) -> None:
+    records = (f"note {number}" for number in range(3))
+    assert memory.remember_many(records).written == 3
+    assert memory.remember_many({"a": 1}.keys()).written == 1
+    assert len(memory.recall_many(("note", "a"), legs=("lexical",))) == 2
+    assert memory.count({"ids": [one.id for one in memory.episodes(limit=2)]}) == 2
+    assert memory.count({"ids": next(memory.episodes())}) == 1
+
+
+def test_what_an_iterator_raises_is_its_own_matter(memory: Memory) -> None:
+    def broken() -> Iterator[str]:
+        yield "first"
+        raise RuntimeError("the supply broke")
+
+    with pytest.raises(RuntimeError, match="the supply broke"):
+        memory.remember_many(broken(), batch=1)
+    assert len(memory) == 1
+
+
+def test_the_offset_of_a_zone_is_asked_once(memory: Memory) -> None:
+    class Once(tzinfo):
+        asked = 0
+
+        def utcoffset(self, moment: Any) -> timedelta:
+            self.asked += 1
+            if self.asked > 2:
+                raise RuntimeError("asked too often")
+            return timedelta(hours=8)
+
+    given = datetime(2026, 4, 8, 9, 14, tzinfo=Once())
+    kept = memory.remember("x", occurred_at=given)
+    assert kept.occurred_at == datetime(2026, 4, 8, 1, 14, tzinfo=UTC)
+    assert kept.occurred_at.utcoffset() == timedelta(hours=8)
+
+
+GONE = """
+import os, sys, tempfile
+from otolith import InvalidInput, Memory
+gone = tempfile.mkdtemp(); os.chdir(gone); os.rmdir(gone)
+with Memory.open(sys.argv[1]) as memory:
+    memory.remember("an absolute home needs no working directory")
+    calls = {
+        "home": lambda: Memory.open("relative"),
+        "working_dir": lambda: memory.remember("x", working_dir="relative"),
+        "working_dir ": lambda: memory.count({"working_dir": "."}),
+    }
+    for field, call in calls.items():
+        try:
+            call()
+        except InvalidInput as error:
+            assert error.field == field.strip() and "working directory" in str(error), (field, error)
+        else:
+            raise AssertionError(field)
+    os.environ["OTOLITH_HOME"] = "relative"
+    try:
+        Memory.open()
+    except InvalidInput as error:
+        assert error.field == "home", error
+    assert len(memory) == 1
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a directory in use cannot be removed there")
+def test_a_working_directory_that_is_gone(home: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", GONE, str(home)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_directory_where_the_file_should_be(home: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from otolith import Memory, StoreError
+from otolith._files import replace_file
 
 NOBODY = 65534
 
@@ -125,6 +127,36 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(small: Path) -> None:
     with Memory.open(home) as memory:
         assert sorted(one.id for one in memory.episodes()) == sorted(kept)
         assert memory.recall("room")[0].id == kept[-1]
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (errno.ENOSPC, "make room"),
+        (errno.EDQUOT, "make room"),
+        (errno.EROFS, "another place"),
+        (errno.EACCES, "write access"),
+        (errno.EIO, "Input/output error"),
+    ],
+)
+def test_the_advice_fits_what_the_system_said(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, told: str
+) -> None:
+    def refuse(descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with Memory.open(home) as memory, monkeypatch.context() as patch:
+        memory.remember("x")
+        patch.setattr(os, "fsync", refuse)
+        with pytest.raises(StoreError, match=told) as caught:
+            memory.export(tmp_path / "out.jsonl")
+        assert caught.value.errno == number
+        assert ("write access" in str(caught.value)) == (number == errno.EACCES)
+        with pytest.raises(StoreError, match=told) as caught:
+            replace_file(tmp_path / "config.toml", b"", mode=0o600)
+        assert caught.value.errno == number
+        assert ("write access" in str(caught.value)) == (number == errno.EACCES)
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 def test_a_disk_without_room_for_a_home(small: Path) -> None:

@@ -10,8 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from embedding_server import DIM, Answer, EmbeddingServer, embeddings, error, free_port, good, vector
-from otolith import EmbedderError, EmbedderUnavailable, Filter, Memory
+from embedding_server import (
+    DIM,
+    Answer,
+    DrippingServer,
+    EmbeddingServer,
+    embeddings,
+    error,
+    free_port,
+    good,
+    vector,
+)
+from otolith import EmbedderError, EmbedderUnavailable, Filter, InvalidInput, Memory
 
 
 @pytest.fixture
@@ -108,6 +118,96 @@ def test_a_server_that_hangs_costs_a_write_two_seconds_once(home: Path, configur
         configured.play = good
         assert memory.embed_pending().embedded == 2
         assert memory.recall("first").legs["vector"].ran
+
+
+def test_a_server_that_drips_costs_a_write_two_seconds(home: Path) -> None:
+    with (
+        DrippingServer(b"HTTP/1.1 200 OK\r\n", b"X-More: a\r\n") as dripping,
+        Memory.open(home, embedder="openai:toy", config={"embedder_url": dripping.url}) as memory,
+    ):
+        start = time.monotonic()
+        episode = memory.remember("kept all the same")
+        assert 1.5 < time.monotonic() - start < 3.5
+        assert memory.get(episode.id).summary == "kept all the same"
+        assert memory.coverage().pending == 1
+
+
+class Panic(BaseException):
+    """What a panic of native code looks like."""
+
+
+def test_a_panic_in_the_embedder_loses_no_id(home: Path) -> None:
+    def panics(texts: list[str]) -> Any:
+        raise Panic("index out of range")
+
+    with Memory.open(home, embedder=panics) as memory:
+        episode = memory.remember("the text is safe")
+        report = memory.remember_many(["so is this"])
+        assert report.written == 1
+        assert memory.update(episode, title="and this").title == "and this"
+        assert memory.recall("safe")[0].id == episode.id
+        assert memory.coverage().pending == 2
+        assert isinstance(memory.embed_pending().error, EmbedderError)
+        assert any("Panic" in one for one in memory.status().notices)
+
+
+def test_an_interrupt_goes_through(home: Path) -> None:
+    def interrupted(texts: list[str]) -> Any:
+        raise KeyboardInterrupt
+
+    with Memory.open(home, embedder=interrupted) as memory:
+        with pytest.raises(KeyboardInterrupt):
+            memory.remember("stored before the embedder was asked")
+        assert len(memory) == 1
+
+
+class Whole:
+    """An embedder whose attributes may fail."""
+
+    def __init__(self, **broken: Any) -> None:
+        self.broken = broken
+
+    def _of(self, name: str, value: Any) -> Any:
+        given = self.broken.get(name, value)
+        if isinstance(given, BaseException):
+            raise given
+        return given
+
+    @property
+    def dim(self) -> Any:
+        return self._of("dim", 2)
+
+    @property
+    def fingerprint(self) -> Any:
+        return self._of("fingerprint", "mine@1")
+
+    def embed_documents(self, texts: Any) -> Any:
+        return [[1.0, float(len(text))] for text in texts]
+
+    def embed_query(self, text: str) -> Any:
+        return [1.0, float(len(text))]
+
+
+@pytest.mark.parametrize("name", ["dim", "fingerprint"])
+@pytest.mark.parametrize("raised", [RuntimeError("no weights"), Panic("no weights")], ids=["error", "panic"])
+def test_an_attribute_that_raises_is_named(home: Path, name: str, raised: BaseException) -> None:
+    with pytest.raises(InvalidInput, match=f"{name}.*no weights") as caught:
+        Memory.open(home, embedder=Whole(**{name: raised}))
+    assert caught.value.field == "embedder"
+    embedder = Whole()
+    with Memory.open(home, embedder=embedder) as memory:
+        memory.remember("first")
+        embedder.broken[name] = raised  # from now on
+        memory.remember("second")
+        assert len(memory.recall("second")) >= 1
+        assert memory.status().fingerprint == "mine@1"
+
+
+@pytest.mark.parametrize("dim", ["2", 2.0, -3, True])
+def test_a_width_that_is_no_number_is_not_believed(home: Path, dim: Any) -> None:
+    with Memory.open(home, embedder=Whole(dim=dim)) as memory:
+        memory.remember("first")
+        assert memory.coverage().vectorized == 1
 
 
 def test_later_leaves_the_embedder_alone(home: Path, configured: EmbeddingServer) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import doctest
+import os
 import pickle
 import subprocess
 import sys
-import time
 
 import otolith
 import pytest
+from cli_process import cpu_seconds
 from otolith import exceptions
 
 HEAVY = ("numpy", "httpx", "click", "rich", "asyncio", "mcp", "tomlkit", "platformdirs", "dataclasses")
@@ -68,14 +69,12 @@ def test_memory_without_embedder_needs_no_numpy(tmp_path: object) -> None:
 
 def test_import_costs_little() -> None:
     def seconds(code: str) -> float:
-        best = float("inf")
-        for _ in range(9):
-            start = time.perf_counter()
-            run(code)
-            best = min(best, time.perf_counter() - start)
-        return best
+        return cpu_seconds(["-c", code], os.environ, runs=9)
 
-    assert seconds("import otolith") - seconds("pass") <= 0.015
+    seconds("import otolith")
+    bare = seconds("pass")
+    # Measured: nothing for otolith, a third of click for the name rich alone, four times click for httpx.
+    assert seconds("import otolith") - bare <= min(0.015, 0.25 * (seconds("import click") - bare))
 
 
 @pytest.mark.parametrize("name", exceptions.__all__)

@@ -115,10 +115,10 @@ def test_ids_of_others_become_keys(memory: Memory) -> None:
     records = [{"id": "msg-1", "summary": "one"}, {"id": 2, "summary": "two"}]
     assert take(memory, *records).created == 2
     again = take(memory, *records)
-    assert (again.created, again.replaced, len(memory)) == (0, 2, 2)
+    assert (again.created, again.replaced, again.unchanged, len(memory)) == (0, 0, 2, 2)
     assert sorted(one.key or "" for one in memory.episodes()) == ["import:jsonl:2", "import:jsonl:msg-1"]
     changed = take(memory, {"id": 2, "summary": "two, changed"})
-    assert (changed.created, len(memory)) == (0, 2)
+    assert (changed.created, changed.replaced, changed.unchanged, len(memory)) == (0, 1, 0, 2)
 
 
 def test_our_own_ids_stay(memory: Memory, tmp_path: Path) -> None:
@@ -228,4 +228,4 @@ def test_any_lines_are_counted_and_none_breaks_it(memory: Memory, records: list[
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return
     report = memory.import_(io.BytesIO(content), format="jsonl")
-    assert report.read == report.created + report.replaced + len(report.failed)
+    assert report.read == report.created + report.replaced + report.unchanged + len(report.failed)

@@ -438,6 +438,10 @@ class Engine:
     def scope(self) -> str:
         """Namespace that every read and write stays within; `""` is the root."""
     @property
+    def unreadable(self) -> int:
+        """How many records are left out of every answer because of damage, as far as this handle has looked."""
+
+    @property
     def embedder(self) -> str | None:
         """Fingerprint of the handle's embedder."""
     def use_embedder(self, fingerprint: str | None) -> None:
@@ -702,8 +706,7 @@ class Engine:
 
         Returns:
             format_version (int), created (datetime), records (int, of every scope and status), last_sequence (int),
-            file_bytes (int, 0 in RAM), analyzer (str), unreadable (int: rows left out of every answer), notices (list of
-            str, one for each of those).
+            file_bytes (int, 0 in RAM), analyzer (str), unreadable (int: damaged rows), notices (list of str about those).
         """
     def close(self) -> None:
         """Ends the handle; later calls raise `StoreError`. Closing twice is fine.

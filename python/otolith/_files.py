@@ -1,12 +1,59 @@
-"""Putting a whole file in the place of another, so that a crash leaves the old one or the new one."""
+"""Paths, and putting a whole file in the place of another, so that a crash leaves the old or the new one."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from otolith.exceptions import StoreError
+from otolith.exceptions import InvalidInput, StoreError
+
+_ADVICE = {
+    errno.ENOSPC: "its disk is full: make room",
+    errno.EDQUOT: "this user's share of its disk is used up: make room",
+    errno.EROFS: "its file system is read-only: choose another place",
+    errno.EACCES: "give this user write access to {parent}",
+    errno.EPERM: "give this user write access to {parent}",
+    errno.ENOENT: "make {parent} first, or choose another place",
+    errno.ENOTDIR: "a part of the path is a file: choose another place",
+    errno.EEXIST: "a part of the path is a file: choose another place",
+    errno.EISDIR: "give the name of a file",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.ELOOP: "its symbolic links lead in a circle: mend them",
+}
+
+
+def advice(error: OSError, path: str | os.PathLike[str]) -> str:
+    """The next step after a file could not be written, by what the system said.
+
+    Args:
+        error: What it said.
+        path: The file.
+    """
+    known = _ADVICE.get(error.errno or 0, "see what the system says of it")
+    return known.format(parent=os.path.dirname(os.fspath(path)) or "the directory")
+
+
+def absolute(field: str, path: str) -> str:
+    """An absolute path: `~` expanded, a relative one taken from the working directory.
+
+    Args:
+        field: Name for the error.
+        path: What was given.
+
+    Raises:
+        InvalidInput: It is relative and the working directory is gone.
+    """
+    path = os.path.expanduser(path)
+    try:
+        return os.path.abspath(path)
+    except OSError as error:
+        raise InvalidInput(
+            f"{field}: {path!r} is relative and there is no working directory ({error.strerror}); "
+            "give an absolute path",
+            field=field,
+        ) from None
 
 
 def replace_file(target: Path, content: bytes, *, mode: int) -> None:
@@ -28,9 +75,9 @@ def replace_file(target: Path, content: bytes, *, mode: int) -> None:
             stream.write(content)
     except OSError as error:
         raise StoreError(
-            f"{target}: cannot be written: {error.strerror or error}; give this user write access to "
-            f"{target.parent}, then repeat",
+            f"{target}: cannot be written: {error.strerror or error}; {advice(error, target)}, then repeat",
             path=str(target),
+            errno=error.errno,
         ) from error
 
 

@@ -31,9 +31,8 @@ WRITE_SECONDS = 2.0
 QUERY_SECONDS = 5.0
 """What a search may spend on the vector of its question."""
 
-_CONFIGURE = (
-    "give embedder='openai:MODEL' or set OTOLITH_EMBEDDER (and OTOLITH_EMBEDDER_URL for a server of your own)"
-)
+_CONFIGURE = "set one with `otolith config set embedder openai:MODEL` or OTOLITH_EMBEDDER"
+_ANOTHER = "open it with that embedder, or export with --no-vectors and import into a new home"
 # After a failure that took this long, writes and searches leave the embedder alone for a while.
 _SLOW_FAILURE = 0.5
 _REST_SECONDS = 15.0
@@ -69,18 +68,22 @@ class Vectors:
         self.embedder: Embedder | None = None
         self.spec: str | None = None
         self.source = "argument"
-        self.reason = f"no embedder; {_CONFIGURE}"
+        self.reason = "no embedder"
+        self._advice: str | None = None
         self._choose(wanted, settings)
+        self.fingerprint: str | None = None
         if self.embedder is not None:
-            self.spec = spec_of(self.embedder.fingerprint)
-            engine.use_embedder(self.embedder.fingerprint)
+            # Read once: it may be anybody's property, and one handle has one embedder.
+            self.fingerprint = self.embedder.fingerprint
+            self.spec = spec_of(self.fingerprint)
+            engine.use_embedder(self.fingerprint)
             other = self._other()
             if other is not None:
                 self.note(other)
 
     def _choose(self, wanted: object, settings: Settings) -> None:
         url, key = settings.get("embedder_url"), settings.get("embedder_key")
-        if wanted != "auto":
+        if not isinstance(wanted, str) or wanted != "auto":
             self.embedder = build(wanted, url=url, key=key)
             if self.embedder is None:
                 self.reason = "embedder=none was asked for"
@@ -100,7 +103,9 @@ class Vectors:
             return
         home = self._engine.home_embedder()
         if home is None:
-            self.source = self.reason
+            # Every search says the reason, so it is short; the advice is for those who look or ask to embed.
+            self._advice = _CONFIGURE
+            self.source = f"not set; {_CONFIGURE}"
             return
         try:
             self.embedder, self.source = from_home(home[0], settings)
@@ -168,7 +173,8 @@ class Vectors:
             EmbedderError: There is none, or the home's vectors are of another; says what to do.
         """
         if self.embedder is None:
-            raise EmbedderUnavailable(f"cannot embed: {self.reason}", embedder=self.spec)
+            advice = "" if self._advice is None else f"; {self._advice}"
+            raise EmbedderUnavailable(f"cannot embed: {self.reason}{advice}", embedder=self.spec)
         other = self._other()
         if other is not None:
             raise EmbedderError(f"cannot embed: {other}", embedder=self.spec)
@@ -180,7 +186,7 @@ class Vectors:
         """The vector of a question, or None and why there is none."""
         if self.embedder is None:
             return None, self.reason
-        blocked = self._engine.wants_query_vector()
+        blocked = self._other() or self._engine.wants_query_vector()
         if blocked is not None:
             return None, blocked
         with self._lock:
@@ -204,14 +210,14 @@ class Vectors:
 
     # -- what went wrong ----------------------------------------------------------------------------------
 
-    def note(self, message: str, times: int = 1) -> None:
-        """Counts something that went wrong; the first time it is logged too."""
+    def note(self, message: str, times: int = 1, *, log: bool = True) -> None:
+        """Counts something that went wrong; the first time it is logged too unless the caller tells it."""
         with self._lock:
             first = message not in self._counts
             self._counts[message] = self._counts.pop(message, 0) + times
             if len(self._counts) > _NOTICES:
                 self._counts.popitem(last=False)
-        if first:
+        if first and log:
             logger.warning("%s", message)
 
     def notices(self) -> list[str]:
@@ -236,10 +242,9 @@ class Vectors:
     def _other(self) -> str | None:
         """Why vectors of this embedder cannot go into this home, if so."""
         home = self._engine.home_embedder()
-        if home is None or self.embedder is None or home[0] == self.embedder.fingerprint:
+        if home is None or self.embedder is None or home[0] == self.fingerprint:
             return None
-        own = self.embedder.fingerprint
-        return f"the vectors of this home are of {home[0]}, not of {own}; open it with that embedder"
+        return f"the vectors of this home are of {home[0]}, not of {self.fingerprint}; {_ANOTHER}"
 
 
 def _joined(rows: Sequence[Row]) -> Any:

@@ -233,6 +233,7 @@ class AsyncMemory:
         format: Literal["otolith", "jsonl"] = "otolith",
         mapping: Mapping[str, str | None] | None = None,
         key: str | None = None,
+        zone: str | None = None,
         partial: bool = False,
         progress: Progress | None = None,
     ) -> ImportReport:
@@ -243,6 +244,7 @@ class AsyncMemory:
             format=format,
             mapping=mapping,
             key=key,
+            zone=zone,
             partial=partial,
             progress=progress,
         )

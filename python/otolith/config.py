@@ -19,6 +19,7 @@ Nothing here imports numpy, httpx, click or rich.
 import difflib
 import os
 import re
+import shlex
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 from otolith import env, trusted
-from otolith._files import replace_file
+from otolith._files import absolute, replace_file
 from otolith.exceptions import InvalidInput
 
 FILE_NAME: Final = "config.toml"
@@ -70,6 +71,39 @@ def _url(value: object) -> str:
             f"expected a URL without user and password; give the key as embedder_key or {env.EMBEDDER_KEY}"
         )
     return url
+
+
+def _key(value: object) -> str:
+    key = _text(value)
+    if not key.isascii() or not key.isprintable():
+        raise ValueError("expected a key of ASCII characters; copy it again")
+    return key
+
+
+EMBEDDER_SPECS: Final = "none, auto, hash:N, openai:MODEL or python:module:object"
+_HASH_WIDTHS: Final = range(8, 4097)
+
+
+def _embedder(value: object) -> str:
+    """The form only: whether there is such a model, server or module is found out when it is used."""
+    spec = _text(value)
+    kind, _, rest = spec.partition(":")
+    usable = spec in ("none", "auto")
+    if kind == "hash":
+        usable = re.fullmatch("[0-9]{1,5}", rest) is not None and int(rest) in _HASH_WIDTHS
+    elif kind == "openai":
+        model, asked, form = rest.partition("?prompt=")
+        usable = bool(model.strip())
+        if usable and asked:
+            from otolith.embedders.prompts import PROMPTS
+
+            if form not in PROMPTS:
+                raise ValueError(f"expected a prompt form of {', '.join(PROMPTS)}")
+    elif kind == "python":
+        usable = re.fullmatch(r"[^\s:]+:[^\s:]+", rest) is not None
+    if not usable:
+        raise ValueError(f"expected {EMBEDDER_SPECS}, with N from 8 to 4096")
+    return spec
 
 
 def _seconds(value: object) -> float:
@@ -136,7 +170,7 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
             Setting(
                 "embedder",
                 "auto",
-                _text,
+                _embedder,
                 env.EMBEDDER,
                 "none, auto, hash:N (tests only), openai:MODEL or python:module:object",
                 is_harmless_embedder,
@@ -145,7 +179,7 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
             Setting(
                 "embedder_key",
                 None,
-                _text,
+                _key,
                 env.EMBEDDER_KEY,
                 env.VARIABLES[env.EMBEDDER_KEY],
                 _never,
@@ -230,6 +264,13 @@ class Settings:
         """
         value = self.get(name)
         return MASK if name in SETTINGS and SETTINGS[name].secret and value is not None else value
+
+    def ignored_in_short(self) -> str | None:
+        """Returns one line on what an untrusted home asked for and did not get, None if nothing."""
+        if not self.ignored:
+            return None
+        names = ", ".join(one.name for one in self.ignored)
+        return f"settings of this home ignored until `otolith trust {shlex.quote(str(self.home))}`: {names}"
 
     def names(self) -> tuple[str, ...]:
         """Returns the names of all settings."""
@@ -405,7 +446,7 @@ def _upward() -> Iterator[Path]:
 def _absolute(text: object, what: str) -> Path:
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise InvalidInput(f"{what}: {text!r} is no path; give the directory of the memory", field="home")
-    return Path(os.path.abspath(os.path.expanduser(text)))
+    return Path(absolute("home", text))
 
 
 def _is_default_home(path: Path) -> bool:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ._core import Coverage, Engine, Episode, Hit, Report
-from ._fields import episode_fields, filter_fields, moment, record_fields
-from ._vectors import Vectors
+from ._fields import episode_fields, filter_fields, flag, moment, record_fields, series, shown
+from ._files import absolute
+from ._vectors import Vectors, logger
+from .embedders.objects import wrap
 from .exceptions import EmbedderError, InvalidInput, OtolithError
 from .records import (
     EmbedReport,
@@ -42,6 +44,7 @@ Id: TypeAlias = "str | Episode | Hit"
 
 _PAGE = 256
 _EMBED_AT_ONCE = 64
+_LARGEST_BATCH = 1_000_000
 
 
 class Memory:
@@ -61,6 +64,7 @@ class Memory:
         self._vectors = vectors
         self._settings = settings
         self._origin = origin
+        self._damage_told = False
 
     @classmethod
     def open(
@@ -94,7 +98,11 @@ class Memory:
         """
         if home is not None:
             home = _home(home)
+        flag("create", create)
+        flag("read_only", read_only)
         settings = _settings(home, config)
+        if embedder is not None and not isinstance(embedder, str):
+            embedder = wrap(embedder)  # refused before a home is made
         engine = Engine.open(
             home if home is not None else settings.home,
             scope=scope,
@@ -108,6 +116,12 @@ class Memory:
         except BaseException:
             engine.close()
             raise
+
+    @classmethod
+    def _in_ram(cls, settings: Settings) -> Memory:
+        """A memory that lives in RAM, without embedder: shows what a call would do before a home is made."""
+        engine = Engine.open(None, lock_timeout=settings.get("lock_timeout"))
+        return cls(engine, Vectors(engine, None, settings), settings, "assistant")
 
     # -- writing ------------------------------------------------------------------------------------------
 
@@ -168,13 +182,14 @@ class Memory:
             progress: Called after each batch with (written or failed so far, total if known).
         """
         _check_embed(embed)
-        _check_positive("batch", batch)
-        total = len(episodes) if isinstance(episodes, Sized) else None
+        _check_batch(batch)
+        _check_progress(progress)
+        supply = iter(series("episodes", episodes, "records"))
+        total = _length(episodes)
         failed: list[tuple[int, OtolithError]] = []
         ids: list[str | None] = []
-        created = attached = refused = written = waiting = 0
+        created = unchanged = attached = refused = written = waiting = 0
         embedding = embed == "now" and self._vectors.embedder is not None
-        supply = iter(episodes)
         while part := list(islice(supply, batch)):
             start = len(ids)
             ids.extend([None] * len(part))
@@ -200,6 +215,7 @@ class Memory:
                 ids[place] = outcome.episode.id
                 written += 1
                 created += outcome.created
+                unchanged += not outcome.changed
                 if outcome.vector_refused is not None:
                     refused += 1
                     self._vectors.note(f"a given vector {outcome.vector_refused}; its text is kept")
@@ -222,12 +238,13 @@ class Memory:
         return RememberReport(
             written=written,
             created=created,
-            replaced=written - created,
+            replaced=written - created - unchanged,
             failed=tuple(failed),
             ids=tuple(ids),
             vectors_attached=attached,
             vectors_pending=waiting,
             vectors_refused=refused,
+            unchanged=unchanged,
         )
 
     def update(self, id: Id, *, expect: datetime | None = None, **fields: Any) -> Episode:
@@ -252,7 +269,8 @@ class Memory:
     def trust(self, id: Id) -> Episode:
         """Makes a record trusted, whoever wrote it: for one that somebody looked at.
 
-        A write can lower trust, and only this raises it. Another text makes it untrusted again if its writer is.
+        A write can lower trust, and only this raises it. Another text makes it untrusted again if its writer
+        is.
 
         Args:
             id: The record.
@@ -281,12 +299,14 @@ class Memory:
                 sees.
             dry_run: Only tell what would go.
         """
+        flag("dry_run", dry_run)
         checked = filter_fields(filter)
         if not checked:
             raise InvalidInput(
                 'filter: is empty; pass Filter(scope="") if everything is to be forgotten', field="filter"
             )
         ids = tuple(self._engine.forget_where(checked, dry_run=dry_run))
+        self._tell_damage()
         return ForgetReport(ids=ids, count=len(ids), dry_run=dry_run)
 
     def embed_pending(self, *, batch: int = 64, progress: Progress | None = None) -> EmbedReport:
@@ -302,7 +322,8 @@ class Memory:
         Raises:
             EmbedderError: The handle has no embedder, or the home's vectors are of another.
         """
-        _check_positive("batch", batch)
+        _check_batch(batch)
+        _check_progress(progress)
         self._vectors.require()
         total = _waiting(self._engine.coverage())
         embedded = refused = outdated = 0
@@ -313,7 +334,7 @@ class Memory:
             try:
                 done = self._vectors.embed(todo)
             except EmbedderError as stopped:
-                self._vectors.note(str(stopped))
+                self._vectors.note(str(stopped), log=False)  # the report tells it
                 error = stopped
                 break
             embedded += done.attached
@@ -361,13 +382,16 @@ class Memory:
             The hits, and which legs ran. A leg that could not run says why in `legs`.
         """
         checked = filter_fields(filter)
+        flag("explain", explain)
         if isinstance(legs, str):
             legs = [legs]
+        elif legs is not None:
+            legs = list(series("legs", legs, "str"))
         reason = None
-        wanted = k != 0 and (legs is None or "vector" in legs)
+        wanted = not (isinstance(k, int) and k == 0) and (legs is None or "vector" in legs)
         if vector is None and wanted and isinstance(query, str) and query.strip():
             vector, reason = self._vectors.query(query)
-        return self._engine.recall(
+        report = self._engine.recall(
             query,
             k,
             vector=vector,
@@ -379,6 +403,8 @@ class Memory:
             weights=weights,
             legs=legs,
         )
+        self._tell_damage()
+        return report
 
     def recall_many(
         self,
@@ -406,6 +432,7 @@ class Memory:
         """
         if isinstance(queries, str):
             raise InvalidInput("queries: give a list of questions; for one there is recall", field="queries")
+        supply = series("queries", queries, "questions")
         return [
             self.recall(
                 query,
@@ -417,7 +444,7 @@ class Memory:
                 weights=weights,
                 legs=legs,
             )
-            for query in queries
+            for query in supply
         ]
 
     def get(self, id: Id) -> Episode:
@@ -455,7 +482,8 @@ class Memory:
             limit: At most so many.
         """
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
-            raise InvalidInput(f"limit: {limit!r} is not a number from 0 up", field="limit")
+            raise InvalidInput(f"limit: {shown(limit)} is not a number from 0 up", field="limit")
+        flag("newest_first", newest_first)
         start = None if after is None else record_id(after)
         return self._pages(filter_fields(filter), newest_first, start, limit)
 
@@ -465,6 +493,7 @@ class Memory:
         while left is None or left > 0:
             size = _PAGE if left is None else min(_PAGE, left)
             page, after = self._engine.page(filter, newest_first=newest_first, after=after, limit=size)
+            self._tell_damage()
             yield from page
             if after is None:
                 return
@@ -477,7 +506,9 @@ class Memory:
         Args:
             filter: Which; all by default.
         """
-        return self._engine.count(filter_fields(filter))
+        counted = self._engine.count(filter_fields(filter))
+        self._tell_damage()
+        return counted
 
     def __len__(self) -> int:
         return self.count()
@@ -493,8 +524,7 @@ class Memory:
         """The state of the memory, as `otolith status` shows it."""
         info = self._engine.info()
         home = self._engine.home_embedder()
-        ignored = [f"ignored {one.name} = {one.value}: {one.reason}" for one in self._settings.ignored]
-        embedder = self._vectors.embedder
+        ignored = self._settings.ignored_in_short()
         return Status(
             home=self._engine.home,
             scope=self._engine.scope,
@@ -504,7 +534,7 @@ class Memory:
             coverage=self._engine.coverage(),
             embedder=self._vectors.spec,
             embedder_source=self._vectors.source,
-            fingerprint=None if embedder is None else embedder.fingerprint,
+            fingerprint=self._vectors.fingerprint,
             home_embedder=None if home is None else home[0],
             home_dim=None if home is None else home[1],
             foreign_vectors=self._engine.foreign_vectors(),
@@ -513,7 +543,11 @@ class Memory:
             file_bytes=info.get("file_bytes"),
             analyzer=info.get("analyzer"),
             unreadable=info.get("unreadable", 0),
-            notices=(*ignored, *info.get("notices", ()), *self._vectors.notices()),
+            notices=(
+                *(() if ignored is None else (ignored,)),
+                *info.get("notices", ()),
+                *self._vectors.notices(),
+            ),
         )
 
     # -- moving -------------------------------------------------------------------------------------------
@@ -529,7 +563,10 @@ class Memory:
         """
         from .transfer import export
 
-        return export(self._engine, dest, vectors=vectors)
+        flag("vectors", vectors)
+        report = export(self._engine, dest, vectors=vectors)
+        self._tell_damage()
+        return report
 
     def import_(
         self,
@@ -538,6 +575,7 @@ class Memory:
         format: Literal["otolith", "jsonl"] = "otolith",
         mapping: Mapping[str, str | None] | None = None,
         key: str | None = None,
+        zone: str | None = None,
         partial: bool = False,
         progress: Progress | None = None,
     ) -> ImportReport:
@@ -545,12 +583,15 @@ class Memory:
 
         Args:
             src: A file, `-` for stdin, or an open file.
-            format: `otolith`: what `export` wrote, restored exactly. `jsonl`: somebody else's JSON lines;
+            format: `otolith`: what `export` wrote, restored exactly; a record that was changed since the
+                export stays as it is. `jsonl`: somebody else's JSON lines;
                 their records have origin `import`, which is not trusted, and get their vectors by
                 `embed_pending`.
             mapping: For `jsonl`: where each field is, as a dotted path; fields not named here are taken from
                 the same name, and None leaves one out. `metadata.NAME` sets one entry.
             key: For `jsonl`: path of what makes a line the same when it comes again; by default its `id`.
+            zone: For `jsonl`: zone of times without an offset and of dates, which are midnight: an IANA name
+                such as `Asia/Shanghai`, or `local` for that of this machine. Without it such lines fail.
             partial: For `otolith`: take what is whole of a damaged file; else it is refused untouched.
             progress: Called now and then with (lines done, total if known).
 
@@ -561,13 +602,47 @@ class Memory:
         """
         from .transfer import import_export, import_lines
 
+        flag("partial", partial)
+        _check_progress(progress)
+        if not isinstance(format, str):
+            raise InvalidInput(f"format: give a str, not {type(format).__name__}", field="format")
         if format == "otolith":
-            if mapping is not None or key is not None:
-                raise InvalidInput('mapping and key: are for format="jsonl"', field="mapping")
+            if mapping is not None or key is not None or zone is not None:
+                raise InvalidInput('mapping, key and zone: are for format="jsonl"', field="mapping")
             return import_export(self._engine, src, partial=partial, progress=progress)
         if format == "jsonl":
-            return import_lines(self._engine, src, mapping=mapping, key=key, progress=progress)
+            return import_lines(self._engine, src, mapping=mapping, key=key, zone=zone, progress=progress)
         raise InvalidInput(f"format: {format!r} is not one of otolith, jsonl", field="format")
+
+    @contextlib.contextmanager
+    def _looked_at(
+        self,
+        src: object,
+        *,
+        format: str,
+        mapping: Mapping[str, str | None] | None,
+        key: str | None,
+        zone: str | None,
+        partial: bool,
+    ) -> Iterator[tuple[BinaryIO, bool]]:
+        """What is to be imported, checked as far as goes without a home, and whether it is of use."""
+        from .transfer import checked
+
+        with checked(
+            src, engine=self._engine, format=format, mapping=mapping, key=key, zone=zone, partial=partial
+        ) as looked_at:
+            yield looked_at
+
+    def _tell_damage(self) -> None:
+        """Warns once in the life of the handle that an answer lacks records."""
+        if self._damage_told or not (lost := self._engine.unreadable):
+            return
+        self._damage_told = True
+        logger.warning(
+            "%s: %d records cannot be read and are left out; `otolith status` says which",
+            self._engine.home,
+            lost,
+        )
 
     # -- closing ------------------------------------------------------------------------------------------
 
@@ -599,7 +674,7 @@ def _home(home: object) -> str:
     path = os.fspath(home)
     if not isinstance(path, str) or not path.strip() or "\0" in path:
         raise InvalidInput(f"home: {path!r} is not a path", field="home")
-    return os.path.abspath(os.path.expanduser(path))
+    return absolute("home", path)
 
 
 def _settings(home: str | None, config: Settings | Mapping[str, Any] | None) -> Settings:
@@ -631,6 +706,13 @@ def _record(one: object) -> tuple[dict[str, Any], VectorLike | None]:
     return checked, vector
 
 
+def _length(given: object) -> int | None:
+    try:
+        return len(given)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
 def _told(error: Exception | None) -> OtolithError:
     return error if isinstance(error, OtolithError) else OtolithError(str(error))
 
@@ -639,11 +721,16 @@ def _waiting(coverage: Coverage) -> int:
     return coverage.pending + coverage.stale
 
 
-def _check_embed(embed: str) -> None:
-    if embed not in ("now", "later"):
-        raise InvalidInput(f"embed: {embed!r} is not one of now, later", field="embed")
+def _check_embed(embed: object) -> None:
+    if not isinstance(embed, str) or embed not in ("now", "later"):
+        raise InvalidInput(f"embed: {shown(embed)} is not one of now, later", field="embed")
 
 
-def _check_positive(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidInput(f"{name}: {value!r} is not a number from 1 up", field=name)
+def _check_progress(progress: object) -> None:
+    if progress is not None and not callable(progress):
+        raise InvalidInput(f"progress: give a function, not {type(progress).__name__}", field="progress")
+
+
+def _check_batch(value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _LARGEST_BATCH:
+        raise InvalidInput(f"batch: {shown(value)} is not a number from 1 to {_LARGEST_BATCH}", field="batch")

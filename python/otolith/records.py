@@ -130,14 +130,15 @@ class RememberReport(_Counts):
     """What became of `remember_many`.
 
     Attributes:
-        written: Records in the store now: created and replaced ones.
+        written: Records in the store now: created, replaced and unchanged ones.
         created: Records that were new.
-        replaced: Records whose id or key was there before.
+        replaced: Records whose id or key was there before, with other content.
         failed: Position (from 0) and error of each record that was refused.
         ids: The id of each record by position, None where it failed.
         vectors_attached: Records that got their vector.
         vectors_pending: Records that wait for `embed_pending`.
         vectors_refused: Records whose vector cannot be used; their text is kept and searched.
+        unchanged: Records that were there already, exactly so.
     """
 
     written: int
@@ -148,6 +149,7 @@ class RememberReport(_Counts):
     vectors_attached: int = 0
     vectors_pending: int = 0
     vectors_refused: int = 0
+    unchanged: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +196,7 @@ class ExportReport(_Counts):
         vectors: Number of records with vectors.
         bytes: Size in bytes.
         sha256: Checksum of everything before the last line, as the last line has it.
+        unreadable: Records that were left out because they cannot be read.
     """
 
     path: str | None
@@ -201,6 +204,7 @@ class ExportReport(_Counts):
     vectors: int
     bytes: int
     sha256: str
+    unreadable: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +214,7 @@ class ImportReport(_Counts):
     Attributes:
         read: Lines that held a record or should have.
         created: Records that were new.
-        replaced: Records whose id or key was there before.
+        replaced: Records whose id or key was there before, with other content.
         unchanged: Records that were there already, exactly so.
         failed: Line number (from 1) and error of each line that was not imported.
         vectors: Records that came with vectors.

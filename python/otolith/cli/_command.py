@@ -117,7 +117,12 @@ class Shared(click.Command):
                     )
                 position += 1
             position += 1
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            # The parser does not know whose arguments it reads, and the hint names the help to look at.
+            error.ctx = error.ctx or ctx
+            raise
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the examples as they are to be typed."""

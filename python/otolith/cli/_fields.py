@@ -51,7 +51,7 @@ def record_options() -> Decorator:
                 "--body-file", type=PathText(), metavar="FILE", help="Longer text, from a file; - is stdin."
             ),
             click.option("--outcome", type=OUTCOMES, help="How the task ended."),
-            click.option("--source", type=SOURCES, help="Where the memory comes from."),
+            click.option("--source", type=SOURCES, help="Where the record comes from."),
             click.option("--actor", help="Who said or did it; searched."),
             click.option("--session", help="Id of the session."),
             click.option("--agent", help="Id of the agent."),
@@ -83,7 +83,7 @@ def record_options() -> Decorator:
             click.option(
                 "--origin", type=ORIGINS, help="Who wrote it; tool, web and import are not trusted."
             ),
-            click.option("--key", help="Writing the same key again replaces the memory."),
+            click.option("--key", help="Writing the same key again replaces the record."),
         ]
     )
 
@@ -114,6 +114,7 @@ def filter_options() -> Decorator:
                 "of this machine.",
             ),
             click.option("--until", type=TimeText(), help="Happened before then."),
+            click.option("--key", help="Only the record with this key."),
             click.option("--scope", help="This scope and everything below it."),
             click.option("--session", help="Only this session."),
             click.option("--agent", help="Only this agent."),

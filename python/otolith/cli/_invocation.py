@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from otolith.cli._text import STEERING, printable
@@ -21,12 +21,14 @@ class Invocation:
         json: Whether data and errors are JSON objects.
         quiet: Whether only data and errors are told.
         exit_code: What the process will return if nothing else fails.
+        warned: What was told as a warning already, so that nothing is said twice.
     """
 
     home: str | None = None
     json: bool = False
     quiet: bool = False
     exit_code: int = 0
+    warned: list[str] = field(default_factory=list)
 
     def data(self, text: str) -> None:
         """Writes one piece of text as data. Control characters are made visible."""
@@ -62,7 +64,7 @@ class Invocation:
         if self.json:
             content = {
                 "error": kind,
-                "message": message,
+                "message": what,
                 "hint": hint or None,
                 "details": dict(details or {}),
             }

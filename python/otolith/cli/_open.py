@@ -1,7 +1,7 @@
 """From the options of a call to an open memory."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -23,8 +23,9 @@ def settings_of(invocation: Invocation, *, tell_ignored: bool = True) -> "Settin
     _log_to_stderr(invocation, settings)
     if settings.foreign_owner is not None:
         invocation.note(f"note: {settings.home} belongs to another user (uid {settings.foreign_owner})")
-    for ignored in settings.ignored if tell_ignored else ():
-        invocation.note(f"ignored: {ignored.name} = {ignored.value}: {ignored.reason}")
+    ignored = settings.ignored_in_short()
+    if tell_ignored and ignored is not None:
+        invocation.note(ignored)
     meta = click.get_current_context().meta
     meta["otolith.color"] = settings.get("color")
     for note in meta.get("otolith.notes", ()):
@@ -32,12 +33,32 @@ def settings_of(invocation: Invocation, *, tell_ignored: bool = True) -> "Settin
     return settings
 
 
-def open_or_make(invocation: Invocation) -> "Memory":
-    """Opens the memory of this call; a home is made when there is none."""
+def is_made(settings: "Settings") -> bool:
+    """Returns whether the home of this call holds a memory."""
+    return (settings.home / "episodes.redb").exists()
+
+
+def open_or_make(
+    invocation: Invocation, settings: "Settings", rehearsal: "Callable[[Memory], object] | None" = None
+) -> "Memory":
+    """Opens the memory of this call; a home is made when there is none, and that is told.
+
+    Args:
+        invocation: The call.
+        settings: Its settings.
+        rehearsal: What the call is about to write. It is done in RAM first if a home would be made, so that a
+            call that fails leaves none behind.
+    """
     from otolith import Memory
 
-    settings = settings_of(invocation)
-    return Memory.open(settings.home, config=settings)
+    made = is_made(settings)
+    if not made and rehearsal is not None:
+        with Memory._in_ram(settings) as memory:
+            rehearsal(memory)
+    memory = Memory.open(settings.home, config=settings)
+    if not made:
+        invocation.note(f"made a new memory in {settings.home}")
+    return memory
 
 
 def open_existing(invocation: Invocation) -> "Memory":
@@ -66,7 +87,7 @@ def full_ids(memory: "Memory", given: Iterable[str]) -> list[str]:
         candidates = memory.find(start)
         if not candidates:
             raise NotFound(
-                f"no episode {start}; list what is there with `otolith list`", what="episode", id=start
+                f"no record {start}; list what is there with `otolith list`", what="episode", id=start
             )
         if len(candidates) > 1:
             some = ", ".join(candidates[:_SHOWN_IDS])
@@ -79,11 +100,11 @@ def full_ids(memory: "Memory", given: Iterable[str]) -> list[str]:
 
 
 def short_ids(memory: "Memory", ids: list[str]) -> list[str]:
-    """Returns ids as short as they may be typed; cut where a UUID has its hyphens."""
-    return [
-        next((one[:length] for length in (8, 13, 18, 23) if len(memory.find(one[:length])) == 1), one)
-        for one in ids
-    ]
+    """Returns ids as short as all of them may be typed: of one length, cut where a UUID has its hyphens."""
+    for length in (8, 13, 18, 23):
+        if all(len(memory.find(one[:length])) == 1 for one in ids):
+            return [one[:length] for one in ids]
+    return ids
 
 
 class _Words(logging.Handler):
@@ -98,6 +119,7 @@ class _Words(logging.Handler):
         if record.exc_info and self.level <= logging.DEBUG:
             text = f"{text}\n{logging.Formatter().formatException(record.exc_info)}"
         self._invocation.words(text)
+        self._invocation.warned.append(record.getMessage())
 
     def handleError(self, record: logging.LogRecord) -> None:
         """A stderr that is gone is no reason to fail."""

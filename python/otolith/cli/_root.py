@@ -12,19 +12,20 @@ PROGRAM = "otolith"
 # `otolith --help` and completion import none of them.
 COMMANDS = {
     "init": "Make a home.",
-    "remember": "Store one memory and print its id.",
-    "recall": "Ask; the best memories first.",
-    "show": "Show memories in full.",
-    "list": "List memories, newest first.",
-    "update": "Change fields of a memory.",
-    "forget": "Delete memories.",
-    "import": "Read memories from a file.",
-    "export": "Write all memories as JSON lines.",
+    "remember": "Store one record and print its id.",
+    "recall": "Ask; the best records first.",
+    "show": "Show records in full.",
+    "list": "List records, the last stored first.",
+    "update": "Change fields of a record.",
+    "forget": "Delete records.",
+    "import": "Read records from a file.",
+    "export": "Write all records as JSON lines.",
     "embed": "Make the vectors that are missing.",
     "status": "Say what is there and how it is doing.",
     "config": "Show and set settings.",
     "trust": "Trust the config.toml of a home.",
     "completion": "Print a completion script for a shell.",
+    "help": "Show the help of a command.",
     "version": "Print the version.",
 }
 
@@ -64,8 +65,26 @@ class _Root(SharedGroup):
         return super().resolve_command(ctx, args)
 
 
+def _print_version(context: click.Context, _: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        from otolith.cli.version_command import command
+
+        context.invoke(command)
+        context.exit()
+
+
 root = _Root(
     name=PROGRAM,
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=_print_version,
+            help="Print the version.",
+        )
+    ],
     examples=EXAMPLES,
     help=(
         "Long-term memory for software agents, in one directory.\n\n"

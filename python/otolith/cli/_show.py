@@ -3,10 +3,10 @@
 import sys
 from typing import TYPE_CHECKING
 
-from otolith.cli._text import columns, first_line, terminal_width
+from otolith.cli._text import best_line, columns, first_line, terminal_width
 
 if TYPE_CHECKING:
-    from otolith import Episode, Explanation
+    from otolith import Episode, Explanation, Hit
 
 _LABELS = (
     ("key", "key"),
@@ -29,9 +29,12 @@ _LABELS = (
 
 def episode_lines(episode: "Episode") -> list[str]:
     """Returns all fields of a record that have content, then its text."""
-    lines = [f"id          {episode.id}", f"occurred    {episode.occurred_at.isoformat()}"]
-    if episode.created_at != episode.updated_at:
-        lines.append(f"updated     {episode.updated_at.isoformat()}")
+    lines = [
+        f"id          {episode.id}",
+        f"occurred    {episode.occurred_at.isoformat()}",
+        f"created     {episode.created_at.isoformat()}",
+        f"updated     {episode.updated_at.isoformat()}",
+    ]
     for name, label in _LABELS:
         value = getattr(episode, name)
         if value not in (None, ""):
@@ -56,9 +59,25 @@ def one_line(*columns_before: str, text: str) -> str:
     return head + first_line(text, None if width is None else max(20, width - columns(head)))
 
 
-def full_text(text: str) -> list[str]:
-    """Returns a whole text, indented."""
-    return _indented(text)
+def hit_line(*columns_before: str, hit: "Hit") -> str:
+    """Returns columns, the title and the line of a hit that answers best, cut to the terminal if any."""
+    episode = hit.episode
+    title = f"{first_line(episode.title)}: " if episode.title else ""
+    head = "  ".join(columns_before) + "  "
+    width = terminal_width(sys.stdout)
+    if width is not None:
+        width = max(20, width - columns(head))
+        if columns(title) > width // 2:
+            title = first_line(title, width // 2).removesuffix(" ") + " "
+        width -= columns(title)
+    text = episode.summary if not episode.body else f"{episode.summary}\n{episode.body}"
+    return head + title + best_line(text, hit.matched_terms, width)
+
+
+def full_text(episode: "Episode") -> list[str]:
+    """Returns title, summary and body whole, indented, a blank line between them."""
+    parts = [_indented(part) for part in (episode.title, episode.summary, episode.body) if part]
+    return [line for at, part in enumerate(parts) for line in (*([""] if at else []), *part)]
 
 
 def explanation_lines(explanation: "Explanation", depth: int = 2) -> list[str]:

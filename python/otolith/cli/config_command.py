@@ -1,7 +1,7 @@
 """`otolith config`."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,9 +10,12 @@ from otolith.cli._command import SharedGroup
 from otolith.cli._command import command as make
 from otolith.cli._invocation import Invocation
 from otolith.cli._open import settings_of
-from otolith.cli._values import read_text
+from otolith.cli._values import offered, read_text
 from otolith.config import MASK, SETTINGS, Settings
 from otolith.exceptions import InvalidInput
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 command = SharedGroup(
     name="config",
@@ -21,6 +24,11 @@ command = SharedGroup(
     examples=("otolith config show", "otolith config get embedder", "otolith config set embedder none"),
     no_args_is_help=True,
 )
+
+
+def _offer(context: click.Context, _: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    names = SETTINGS if context.info_name == "set" else ("home", *SETTINGS)
+    return offered(names, incomplete)
 
 
 def _content(settings: Settings, names: Iterable[str]) -> dict[str, Any]:
@@ -43,22 +51,24 @@ def _plain(settings: Settings, name: str) -> str | float | None:
 @make("show", ["otolith config show", "otolith config show --json"])
 @click.pass_obj
 def show(invocation: Invocation) -> None:
-    """Show every setting, its value and where that came from."""
-    settings = settings_of(invocation)
+    """Show every setting, its value and where that came from, and what is ignored of an untrusted home."""
+    settings = settings_of(invocation, tell_ignored=False)
     if invocation.json:
         invocation.object("config", _content(settings, settings.names()))
         return
     for name in settings.names():
         value = _plain(settings, name)
         invocation.data(f"{name:<13} {'-' if value is None else value}  ({settings.source(name)})")
-    if not settings.trusted:
-        invocation.data(
-            f"{'trusted':<13} no; {len(settings.ignored)} settings of {settings.home_file} are ignored"
-        )
+    for one in settings.ignored:
+        invocation.data(f"{'ignored':<13} {one.name} = {one.value}")
+    if settings.ignored:
+        invocation.data(f"{'trusted':<13} no: {settings.ignored[0].reason}")
+    elif not settings.trusted and settings.home_file.exists():
+        invocation.data(f"{'trusted':<13} no; nothing in {settings.home_file} needs it")
 
 
 @make("get", ["otolith config get embedder", "otolith config get lock_timeout --json"])
-@click.argument("name")
+@click.argument("name", shell_complete=_offer)
 @click.pass_obj
 def get(invocation: Invocation, name: str) -> None:
     """Print the value of a setting; exit 1 if it has none."""
@@ -80,7 +90,7 @@ def get(invocation: Invocation, name: str) -> None:
         "otolith config set lock_timeout --unset",
     ],
 )
-@click.argument("name")
+@click.argument("name", shell_complete=_offer)
 @click.argument("value", required=False)
 @click.option("--user", is_flag=True, help="In the config.toml of the user instead of the home's.")
 @click.option("--unset", is_flag=True, help="Remove the setting.")
@@ -95,7 +105,7 @@ def set_(invocation: Invocation, name: str, value: str | None, user: bool, unset
         raise click.UsageError("give VALUE or --unset")
     if value == "-":
         value = read_text("-").strip()
-    settings = settings_of(invocation)
+    settings = settings_of(invocation, tell_ignored=False)
     setting = SETTINGS.get(name)
     if setting is not None and setting.secret and not user and not unset:
         raise InvalidInput(

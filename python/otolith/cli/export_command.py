@@ -8,6 +8,7 @@ from otolith.cli._command import PathText
 from otolith.cli._command import command as make
 from otolith.cli._invocation import Invocation
 from otolith.cli._open import open_existing
+from otolith.cli._text import counted
 
 
 @make("export", ["otolith export memory.jsonl", "otolith export --no-vectors | gzip > memory.jsonl.gz"])
@@ -17,7 +18,7 @@ from otolith.cli._open import open_existing
 )
 @click.pass_obj
 def command(invocation: Invocation, file: str | None, vectors: bool) -> None:
-    """Write all memories as JSON lines to FILE, or to stdout without FILE or for -.
+    """Write all records as JSON lines to FILE, or to stdout without FILE or for -.
 
     The first line says what it is, the last one has a checksum; `otolith import` restores all of it
     exactly. FILE appears only when it is complete.
@@ -29,4 +30,6 @@ def command(invocation: Invocation, file: str | None, vectors: bool) -> None:
         report = memory.export(target, vectors=vectors)
     if invocation.json and not to_stdout:
         invocation.object("export", report.to_dict())
-    invocation.note(f"wrote {report.records} memories, {report.vectors} with vectors, {report.bytes} bytes")
+    invocation.note(
+        f"wrote {counted(report.records, 'record')}, {report.vectors} with vectors, {report.bytes} bytes"
+    )

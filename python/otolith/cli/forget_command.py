@@ -11,6 +11,7 @@ import click
 from otolith.cli._command import command as make
 from otolith.cli._invocation import Invocation
 from otolith.cli._open import full_ids, open_existing
+from otolith.cli._text import counted
 from otolith.cli._values import TimeText, scalar
 
 if TYPE_CHECKING:
@@ -32,9 +33,8 @@ _LISTS = ("ids", "not_ids", "kinds", "tags")
     "--where",
     multiple=True,
     metavar="FIELD=VALUE",
-    help="All that match; may be repeated, and all must hold. Fields as in --json, metadata.NAME for "
-    "metadata, "
-    "since and until for times.",
+    help="All that match; may be repeated, and all must hold. Fields as in --json (tags, key, ...), "
+    "metadata.NAME for metadata, since and until for times.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say what would be forgotten.")
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
@@ -42,7 +42,7 @@ _LISTS = ("ids", "not_ids", "kinds", "tags")
 def command(
     invocation: Invocation, ids: tuple[str, ...], where: tuple[str, ...], dry_run: bool, yes: bool
 ) -> None:
-    """Delete memories and print their ids. There is no undo.
+    """Delete records and print their ids. There is no undo.
 
     --where asks first; away from a terminal it needs --yes.
     """
@@ -63,7 +63,7 @@ def command(
         return
     for one in forgotten:
         invocation.data(one)
-    invocation.note(f"{'would forget' if dry_run else 'forgot'} {_memories(len(forgotten))}")
+    invocation.note(f"{'would forget' if dry_run else 'forgot'} {counted(len(forgotten), 'record')}")
 
 
 def _forget_ids(invocation: Invocation, ids: Sequence[str], *, dry_run: bool) -> Sequence[str]:
@@ -83,7 +83,7 @@ def _forget_where(
         matching = memory.forget_where(chosen, dry_run=True).ids
         if not matching:
             return ()
-        question = f"forget {_memories(len(matching))}"
+        question = f"forget {counted(len(matching), 'record')}"
         if sys.stdin is None or not sys.stdin.isatty():
             invocation.error(
                 f"would {question}, and nobody is there to ask; add --yes or --dry-run", kind="Refused"
@@ -104,10 +104,6 @@ def _agreed(question: str) -> bool:
     if not answer.endswith("\n"):
         sys.stderr.write("\n")
     return answer.strip().lower() in ("y", "yes")
-
-
-def _memories(count: int) -> str:
-    return f"{count} {'memory' if count == 1 else 'memories'}"
 
 
 def parse_where(given: Sequence[str]) -> "Filter":
@@ -143,7 +139,7 @@ def parse_where(given: Sequence[str]) -> "Filter":
                 raise click.UsageError("--where: below is true or false")
             fields[name] = text == "true"
         elif name in ("since", "until"):
-            fields[name] = TimeText().convert(text, None, click.get_current_context())
+            fields[name] = TimeText(f"--where {name}").convert(text, None, click.get_current_context())
         else:
             fields[name] = text
     return Filter(**fields)

@@ -8,7 +8,7 @@ from otolith import config, env
 from otolith.cli._command import PathText
 from otolith.cli._command import command as make
 from otolith.cli._invocation import Invocation
-from otolith.cli._open import settings_of
+from otolith.cli._open import is_made, settings_of
 
 
 @make("init", ["otolith init", "otolith init ~/team-memory"])
@@ -28,7 +28,7 @@ def command(invocation: Invocation, directory: str | None) -> None:
     from otolith import Memory
 
     settings = settings_of(invocation)
-    existed = (settings.home / "episodes.redb").exists()
+    existed = is_made(settings)
     with Memory.open(settings.home, config=settings, embedder=None):
         pass
     if invocation.json:

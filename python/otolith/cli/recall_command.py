@@ -1,5 +1,8 @@
 """`otolith recall`."""
 
+import math
+import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -8,12 +11,14 @@ from otolith.cli._command import command as make
 from otolith.cli._fields import filter_options, make_filter
 from otolith.cli._invocation import Invocation
 from otolith.cli._open import open_existing, short_ids
-from otolith.cli._show import explanation_lines, full_text, one_line
+from otolith.cli._show import explanation_lines, full_text, hit_line
+from otolith.cli._text import counted
+from otolith.cli._values import LegsText, QueryText
 
 if TYPE_CHECKING:
     from otolith import Report
 
-_SHORTENED = 100
+_ABOVE = "see the warning above"
 
 
 @make(
@@ -24,17 +29,17 @@ _SHORTENED = 100
         "otolith recall retries --json",
     ],
 )
-@click.argument("query")
+@click.argument("query", type=QueryText())
 @click.option("-k", type=click.IntRange(min=0), default=10, show_default=True, help="How many hits at most.")
 @filter_options()
 @click.option("--explain", is_flag=True, help="Show how the query was read and how each score came about.")
-@click.option("--full", is_flag=True, help="Show the whole text of each hit.")
+@click.option("--full", is_flag=True, help="Show title, summary and body of each hit whole.")
 @click.option(
     "--min-relevance",
     type=click.FloatRange(0, 1),
     default=0.0,
     show_default=True,
-    help="Leave out what is less relevant.",
+    help="Leave out hits whose number after `relevant` is lower.",
 )
 @click.option(
     "--fusion",
@@ -43,7 +48,7 @@ _SHORTENED = 100
     show_default=True,
     help="How the legs are put together.",
 )
-@click.option("--legs", metavar="LEG[,LEG]", help="Only these legs: lexical, vector.")
+@click.option("--legs", type=LegsText(), metavar="LEG[,LEG]", help="Only these legs: lexical, vector.")
 @click.pass_obj
 def command(
     invocation: Invocation,
@@ -54,38 +59,64 @@ def command(
     full: bool,
     min_relevance: float,
     fusion: Literal["weighted", "rrf"],
-    legs: str | None,
+    legs: list[str] | None,
     **filters: Any,
 ) -> None:
-    """Ask; the best memories first: rank, score, date, id, text.
+    """Ask; the best records first: rank, score, relevance, date, id, title and the line that answers best.
 
-    On stderr one line says which legs of the search ran, and why others did not. No hit is an answer too: the
-    exit code is 0, and stderr says why there is none.
+    The score orders the hits of one question; relevance, 0 to 1, can be compared between questions. On stderr
+    one line says how long it took, with making the vector of the question, which legs of the search ran, and
+    why others did not. No hit is an answer too: the exit code is 0, and stderr says why there is none.
     """
     chosen = make_filter(filters)
-    wanted = None if legs is None else [leg.strip() for leg in legs.split(",") if leg.strip()]
     with open_existing(invocation) as memory:
+        started = time.perf_counter()
         report = memory.recall(
-            query, k, filter=chosen, explain=explain, min_relevance=min_relevance, fusion=fusion, legs=wanted
+            query, k, filter=chosen, explain=explain, min_relevance=min_relevance, fusion=fusion, legs=legs
         )
-        ids = [hit.id for hit in report]
-        ids = short_ids(memory, ids) if len(ids) <= _SHORTENED and not invocation.json else ids
+        seconds = time.perf_counter() - started
+        ids = [] if invocation.json else short_ids(memory, [hit.id for hit in report])
     if invocation.json:
         invocation.object("recall", report.to_dict())
     else:
         _show(invocation, report, ids, explain=explain, full=full)
-    invocation.note(summary_line(report))
-    if not len(report):
-        invocation.note(report.why_empty())
+    hits = f"{counted(len(report), 'hit')} of {report.considered} in {seconds * 1000:.1f} ms"
+    if len(report):
+        invocation.note(f"{hits}; {legs_in_short(report, invocation.warned)}")
+    else:
+        invocation.note(hits)
+        invocation.note(why_empty(report, invocation.warned))
 
 
-def summary_line(report: "Report") -> str:
-    """Returns one line: hits, records looked at, time, and every leg with what became of it."""
+def legs_in_short(report: "Report", warned: Sequence[str]) -> str:
+    """Returns every leg with what became of it, in a few words: the next step is for `otolith status`.
+
+    Args:
+        report: The answer.
+        warned: What was told already.
+    """
     legs = []
     for name, leg in report.legs.items():
-        legs.append(f"{name} ran ({leg.candidates})" if leg.ran else f"{name} did not run ({leg.reason})")
-    hits = f"{len(report)} {'hit' if len(report) == 1 else 'hits'}"
-    return f"{hits} of {report.considered} in {report.elapsed_us / 1000:.1f} ms; " + ", ".join(legs)
+        if leg.ran:
+            legs.append(f"{name} ran ({leg.candidates})")
+        else:
+            reason = leg.reason or ""
+            legs.append(f"{name} did not run ({_ABOVE if reason in warned else reason.partition('; ')[0]})")
+    return ", ".join(legs)
+
+
+def why_empty(report: "Report", warned: Sequence[str]) -> str:
+    """Returns why there are no hits, without the reasons that were told already.
+
+    Args:
+        report: The answer.
+        warned: What was told already.
+    """
+    why = report.why_empty()
+    for leg in report.legs.values():
+        if leg.reason is not None and leg.reason in warned:
+            why = why.replace(leg.reason, _ABOVE)
+    return why
 
 
 def _show(invocation: Invocation, report: "Report", ids: list[str], *, explain: bool, full: bool) -> None:
@@ -94,13 +125,15 @@ def _show(invocation: Invocation, report: "Report", ids: list[str], *, explain: 
         invocation.data(f"query   {report.analysis.text}\nterms   {terms}")
         for effect in report.filters:
             invocation.data(f"filter  {effect.name} alone leaves {effect.left}")
-    width = max((len(one) for one in ids), default=0)
     for rank, (hit, shown) in enumerate(zip(report, ids, strict=True), 1):
-        head = (f"{rank:>2}", f"{hit.score:.3f}", f"{hit.timestamp:%Y-%m-%d}", f"{shown:<{width}}")
+        # Rounded down: the number that is shown, given to --min-relevance, keeps the hit.
+        relevance = math.floor(hit.relevance * 100) / 100
+        numbers = f"{hit.score:.2f} relevant {relevance:.2f}"
+        head = (f"{rank:>2}", numbers, f"{hit.timestamp:%Y-%m-%d}", shown)
         if full:
             invocation.data("  ".join(head))
-            invocation.data("\n".join(full_text(hit.text)))
+            invocation.data("\n".join(full_text(hit.episode)))
         else:
-            invocation.data(one_line(*head, text=hit.text))
+            invocation.data(hit_line(*head, hit=hit))
         if explain and hit.explanation is not None:
             invocation.data("\n".join(explanation_lines(hit.explanation)))

@@ -12,9 +12,9 @@ from otolith.cli._show import episode_lines
 @click.argument("ids", metavar="ID...", nargs=-1, required=True)
 @click.pass_obj
 def command(invocation: Invocation, ids: tuple[str, ...]) -> None:
-    """Show memories in full.
+    """Show records in full.
 
-    An ID may be shortened to its first characters as long as only one memory starts like that.
+    An ID may be shortened to its first characters as long as only one record starts like that.
     """
     with open_existing(invocation) as memory:
         episodes = [memory.get(one) for one in full_ids(memory, ids)]

@@ -1,11 +1,18 @@
 """`otolith status`."""
 
+from typing import TYPE_CHECKING
+
 import click
 
 from otolith.cli._command import command as make
 from otolith.cli._invocation import Invocation
 from otolith.cli._open import settings_of
+from otolith.cli._text import counted
 from otolith.config import HOME_SOURCES
+
+if TYPE_CHECKING:
+    from otolith import Status
+    from otolith.config import Settings
 
 
 @make("status", ["otolith status", "otolith status --json"])
@@ -22,38 +29,38 @@ def command(invocation: Invocation) -> None:
         chosen = {"home_source": settings.home_source, "trusted": settings.trusted, "ignored": ignored}
         invocation.object("status", {**status.to_dict(), **chosen})
         return
+    for name, value in _rows(status, settings):
+        invocation.data(f"{name:<11} {value}".rstrip())
+    for notice in status.notices:
+        if notice not in invocation.warned:
+            invocation.note(f"notice: {notice}")
+
+
+def _rows(status: "Status", settings: "Settings") -> list[tuple[str, str]]:
     coverage = status.coverage
     vectors = f"{coverage.vectorized} of {coverage.total}"
     for name in ("pending", "stale", "refused", "dimension_mismatches"):
         count = getattr(coverage, name)
         if count:
             vectors += f", {count} {name.replace('_', ' ')}"
-    rows = [
-        ("home", f"{status.home} ({HOME_SOURCES[settings.home_source]})"),
-        (
-            "config",
-            "trusted" if settings.trusted else "not trusted; `otolith config show` says what is ignored",
-        ),
-        ("records", str(status.records)),
-        ("vectors", vectors),
-        ("embedder", f"{status.embedder or 'none'} ({status.embedder_source})"),
-    ]
+    rows = [("home", f"{status.home} ({HOME_SOURCES[settings.home_source]})")]
+    if settings.home_file.exists():
+        trust = "trusted" if settings.trusted else "not trusted; `otolith config show` says what is ignored"
+        rows.append(("config", trust))
+    rows.extend([("records", str(status.records)), ("vectors", vectors)])
+    for mark, count in status.foreign_vectors.items():
+        rows.append(("", f"{counted(count, 'vector')} of {mark.partition('|')[0]}, another embedder"))
+    rows.append(("embedder", f"{status.embedder or 'none'} ({status.embedder_source})"))
     if status.home_embedder is not None:
         rows.append(("made with", f"{status.home_embedder}, {status.home_dim} dimensions"))
-    rows.extend((f"also {name}", f"{count} records") for name, count in status.foreign_vectors.items())
-    rows.extend(
-        [
-            (
-                "store",
-                f"format {status.format_version}, {status.file_bytes} bytes, "
-                f"made {status.created:%Y-%m-%d %H:%M:%S %z}",
-            ),
-            ("analyzer", str(status.analyzer)),
-        ]
+    rows.append(
+        (
+            "store",
+            f"format {status.format_version}, {status.file_bytes} bytes, "
+            f"made {status.created:%Y-%m-%d %H:%M:%S %z}",
+        )
     )
+    rows.append(("analyzer", str(status.analyzer)))
     if status.unreadable:
-        rows.append(("unreadable", f"{status.unreadable} rows"))
-    for name, value in rows:
-        invocation.data(f"{name:<11} {value}")
-    for notice in status.notices:
-        invocation.note(f"notice: {notice}")
+        rows.append(("unreadable", counted(status.unreadable, "row")))
+    return rows

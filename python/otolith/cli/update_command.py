@@ -39,7 +39,7 @@ _CLEARABLE = click.Choice(
     ],
 )
 @click.argument("id", metavar="ID")
-@click.option("--summary", help="The memory itself.")
+@click.option("--summary", help="The text itself.")
 @record_options()
 @click.option("--trust", type=TRUST, help="Trust may be lowered here, never raised.")
 @click.option(
@@ -49,11 +49,11 @@ _CLEARABLE = click.Choice(
     "--expect",
     type=TimeText(),
     metavar="TIME",
-    help="Only if it was last changed then (updated_at); else exit 1.",
+    help="Only if it was last changed then (`updated` in `otolith show`); else exit 1.",
 )
 @click.pass_obj
 def command(invocation: Invocation, /, id: str, clear: tuple[str, ...], expect: Any, **options: Any) -> None:
-    """Change fields of a memory; the others stay. Prints the id.
+    """Change fields of a record; the others stay. Prints the id.
 
     A list (--tag, --file, --decision) or --meta replaces the whole list.
     """

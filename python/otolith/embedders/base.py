@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from otolith.exceptions import EmbedderError
 
@@ -103,7 +104,7 @@ def document_rows(embedder: Embedder, texts: Sequence[str], *, timeout: float | 
         for text in texts:
             alone = _answer(embedder, [text], end)
             raw.append(alone[0] if len(alone) == 1 else MISCOUNTED.format(len(alone)))
-    width = embedder.dim or None
+    width = _width(embedder)
     rows: list[Row] = []
     for one in raw:
         row = checked_row(one, width)
@@ -124,16 +125,12 @@ def query_vector(embedder: Embedder, text: str, *, timeout: float | None = None)
     Raises:
         EmbedderError: It failed, or its answer is not a usable vector.
     """
-    if isinstance(embedder, RowEmbedder):
-        raw = embedder.query_row(text, timeout=timeout)
-    else:
-        try:
+    with guarded(lambda: _name(embedder)):
+        if isinstance(embedder, RowEmbedder):
+            raw = embedder.query_row(text, timeout=timeout)
+        else:
             raw = embedder.embed_query(text)
-        except EmbedderError:
-            raise
-        except Exception as error:
-            raise EmbedderError(f"{_name(embedder)}: {_told(error)}", embedder=_name(embedder)) from error
-    row = checked_row(raw, embedder.dim or None)
+    row = checked_row(raw, _width(embedder))
     if isinstance(row, str):
         raise EmbedderError(f"{_name(embedder)}: the query vector {row}", embedder=_name(embedder))
     return row
@@ -154,7 +151,9 @@ def checked_row(raw: object, width: int | None) -> Row:
         return "is missing"
     try:
         row = np.asarray(raw, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # noqa: BLE001 - the objects in it are anybody's code
         return "is not a list of numbers"
     if row.ndim != 1 or row.size == 0:
         return f"has the shape {row.shape}, not one row of numbers"
@@ -187,19 +186,45 @@ def stack(rows: Iterable[Row], width: int | None) -> NDArray[np.float32]:
 
 def _answer(embedder: Embedder, texts: Sequence[str], end: float | None) -> list[Any]:
     timeout = None if end is None else max(0.0, end - time.monotonic())
-    if isinstance(embedder, RowEmbedder):
-        return list(embedder.embed_rows(texts, timeout=timeout))
-    try:
+    with guarded(lambda: _name(embedder)):
+        if isinstance(embedder, RowEmbedder):
+            return list(embedder.embed_rows(texts, timeout=timeout))
         return list(embedder.embed_documents(texts))
-    except EmbedderError:
+
+
+@contextmanager
+def guarded(name: Callable[[], str]) -> Iterator[None]:
+    """Turns whatever an embedder raises into `EmbedderError`; only what ends the program goes through.
+
+    A panic of native code is no `Exception`, and a text that is stored must not lose its id to one.
+
+    Args:
+        name: Gives the embedder's name for the message.
+    """
+    try:
+        yield
+    except (EmbedderError, KeyboardInterrupt, SystemExit):
         raise
-    except Exception as error:
-        raise EmbedderError(f"{_name(embedder)}: {_told(error)}", embedder=_name(embedder)) from error
+    except BaseException as error:
+        told = f"failed with {type(error).__name__}: {error}".removesuffix(": ")
+        raise EmbedderError(f"{name()}: {told}", embedder=name()) from error
+
+
+def _width(embedder: Embedder) -> int | None:
+    with guarded(lambda: _name(embedder)):
+        width = embedder.dim
+    return width if is_width(width) else None
+
+
+def is_width(given: object) -> TypeGuard[int]:
+    """Whether this is the width of a vector."""
+    return isinstance(given, int) and not isinstance(given, bool) and given > 0
 
 
 def _name(embedder: Embedder) -> str:
-    return spec_of(embedder.fingerprint)
-
-
-def _told(error: Exception) -> str:
-    return f"failed with {type(error).__name__}: {error}".removesuffix(": ")
+    try:
+        return spec_of(embedder.fingerprint)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # noqa: BLE001 - the name is for a message about another failure
+        return type(embedder).__qualname__

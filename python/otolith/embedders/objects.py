@@ -5,17 +5,19 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from otolith.exceptions import EmbedderError, EmbedderUnavailable, InvalidInput
 
-from .base import MISCOUNTED, Embedder, checked_row, fingerprint, stack
+from .base import MISCOUNTED, Embedder, checked_row, fingerprint, guarded, is_width, stack
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["ObjectEmbedder", "load", "wrap"]
+
+_NONE_SUCH: Final = object()
 
 
 class ObjectEmbedder:
@@ -32,14 +34,14 @@ class ObjectEmbedder:
 
     def __init__(self, target: object, *, spec: str | None = None) -> None:
         self._target = target
-        own = getattr(target, "fingerprint", None)
+        own = _attribute(target, "fingerprint")
         self._fingerprint = (
             own
             if isinstance(own, str) and own.strip()
             else fingerprint((spec or f"object:{_where(target)}") + _model(target), "own")
         )
-        width = getattr(target, "dim", None)
-        self._dim = width if isinstance(width, int) and width > 0 else None
+        width = _attribute(target, "dim")
+        self._dim = width if is_width(width) else None
 
     @property
     def dim(self) -> int | None:
@@ -89,15 +91,8 @@ class ObjectEmbedder:
         return rows[0] if len(rows) == 1 else MISCOUNTED.format(len(rows))
 
     def _run(self, call: Any, argument: object) -> Any:
-        try:
+        with guarded(lambda: self._fingerprint):
             return call(argument)
-        except EmbedderError:
-            raise
-        except Exception as error:
-            raise EmbedderError(
-                f"{self._fingerprint}: failed with {type(error).__name__}: {error}",
-                embedder=self._fingerprint,
-            ) from error
 
     def __repr__(self) -> str:
         return f"ObjectEmbedder({self._fingerprint!r})"
@@ -117,10 +112,10 @@ def wrap(target: object, *, spec: str | None = None) -> Embedder:
         raise InvalidInput(
             f"embedder: {target.__qualname__} is a class; pass an instance of it", field="embedder"
         )
-    documents = getattr(target, "embed_documents", None)
-    if callable(documents) and callable(getattr(target, "embed_query", None)) and hasattr(target, "dim"):
-        mark = getattr(target, "fingerprint", None)
-        if isinstance(mark, str) and mark.strip():
+    documents = _attribute(target, "embed_documents")
+    if callable(documents) and callable(_attribute(target, "embed_query")):
+        mark, width = _attribute(target, "fingerprint"), _attribute(target, "dim", _NONE_SUCH)
+        if isinstance(mark, str) and mark.strip() and (width is None or is_width(width)):
             return target  # type: ignore[return-value]
     if callable(documents) or callable(target):
         return ObjectEmbedder(target, spec=spec)
@@ -151,7 +146,9 @@ def load(path: str) -> Embedder:
             found = getattr(found, part)
         if isinstance(found, type) or _is_factory(found):
             found = found()
-    except Exception as error:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a module may raise anything when it is imported
         raise EmbedderUnavailable(
             f"{spec}: {type(error).__name__}: {error}; check the name, and that the module can be imported",
             embedder=spec,
@@ -161,13 +158,30 @@ def load(path: str) -> Embedder:
 
 def _is_factory(found: object) -> bool:
     """A function that can be called with nothing makes the embedder; one that needs an argument is one."""
-    if hasattr(found, "embed_documents") or not callable(found):
+    if callable(_attribute(found, "embed_documents")) or not callable(found):
         return False
     try:
         inspect.signature(found).bind()
     except (TypeError, ValueError):
         return False
     return True
+
+
+def _attribute(target: object, name: str, default: object = None) -> Any:
+    """An attribute; reading one may run anybody's code.
+
+    Raises:
+        InvalidInput: Reading it failed.
+    """
+    try:
+        return getattr(target, name, default)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        raise InvalidInput(
+            f"embedder: its {name} cannot be read: {type(error).__name__}: {error}".removesuffix(": "),
+            field="embedder",
+        ) from error
 
 
 def _where(target: object) -> str:
@@ -177,7 +191,7 @@ def _where(target: object) -> str:
 
 def _model(target: object) -> str:
     for name in ("model", "model_name"):
-        value = getattr(target, name, None)
+        value = _attribute(target, name)
         if isinstance(value, str) and value.strip():
             return f"@{value.strip()}"
     return ""

@@ -6,8 +6,6 @@ import base64
 import binascii
 import importlib.util
 import json
-import os
-import threading
 import time
 from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
@@ -17,10 +15,10 @@ from urllib.parse import urlsplit
 from otolith.exceptions import EmbedderError, EmbedderUnavailable, InvalidInput
 
 from .base import checked_row, fingerprint, stack
+from .connections import Connections, OutOfTime, Unacceptable
 from .prompts import PROMPTS, prompt_for
 
 if TYPE_CHECKING:
-    import httpx
     import numpy as np
     from numpy.typing import NDArray
 
@@ -35,9 +33,8 @@ DEFAULT_TIMEOUT = 60.0
 _BATCH = 32
 _ATTEMPTS = 4
 _LONGEST_PAUSE = 20.0
-_CONNECT_TIMEOUT = 10.0
 _PROBE = "otolith"
-# What an answer may weigh: far above 4096 dimensions written as decimals, far below what would hurt.
+# What an answer may weigh: far above 8192 dimensions written as decimals, far below what would hurt.
 _BYTES_PER_TEXT = 1 << 20
 # Statuses with which servers refuse a text or a batch; llama.cpp says 500 above its physical batch.
 _REJECTIONS = frozenset({400, 413, 422, 500})
@@ -59,7 +56,7 @@ class OpenAIEmbedder:
         model: Model id as the server names it. `MODEL?prompt=FORM` sets the prompt form (see
             `prompts.PROMPTS`) for servers that write the model's prompts themselves (`?prompt=none`) and for
             models whose name does not tell.
-        url: Base URL up to and with `/v1`.
+        url: Base URL up to and with `/v1`; default: OpenAI's own, and only with a key.
         key: Sent as bearer token; never shown or logged.
         timeout: Seconds for one request.
     """
@@ -85,14 +82,24 @@ class OpenAIEmbedder:
         self._model = name
         self._spec = f"openai:{model}"
         self._form = form
-        self._url, self._shown = _endpoint(url or DEFAULT_URL)
         self._key = _header(key)
+        if not url and self._key is None:
+            # Texts go only to a server that somebody chose, by its address or by having a key for it.
+            raise EmbedderUnavailable(
+                f"openai:{model}: no server is named; set embedder_url (a server of your own) or "
+                "embedder_key (api.openai.com)",
+                embedder=f"openai:{model}",
+            )
+        self._url, self._shown = _endpoint(url or DEFAULT_URL)
         self._timeout = timeout
         self._dim: int | None = None
         self._batch = _BATCH
         self._encoding_format = True
-        self._lock = threading.Lock()
-        self._client: tuple[int, httpx.Client] | None = None
+        host = urlsplit(self._url).hostname or ""
+        # A proxy has no business between this machine and itself.
+        self._connections = Connections(
+            proxied=host not in ("localhost", "::1") and not host.startswith("127.")
+        )
 
     @property
     def dim(self) -> int | None:
@@ -144,10 +151,7 @@ class OpenAIEmbedder:
 
     def close(self) -> None:
         """Closes the connections; they are opened again when needed."""
-        with self._lock:
-            client, self._client = self._client, None
-        if client is not None and client[0] == os.getpid():
-            client[1].close()
+        self._connections.close()
 
     def __repr__(self) -> str:
         return f"OpenAIEmbedder({self._model!r}, url={self._shown!r})"
@@ -241,31 +245,18 @@ class OpenAIEmbedder:
         left = self._timeout if end is None else min(self._timeout, end - time.monotonic())
         if left <= 0:
             raise self._error("no answer within the time limit", unavailable=True)
-        stop = time.monotonic() + left
         # Strict UTF-8: a lone surrogate becomes "?" instead of failing the batch.
         content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         headers = {"Content-Type": "application/json"}
         if self._key is not None:
             headers["Authorization"] = f"Bearer {self._key}"
-        limit = 16 * _BYTES_PER_TEXT + texts * _BYTES_PER_TEXT
+        limit = (1 + texts) * _BYTES_PER_TEXT
         try:
-            with self._connection().stream(
-                "POST",
-                self._url,
-                content=content,
-                headers=headers,
-                timeout=httpx.Timeout(left, connect=min(left, _CONNECT_TIMEOUT)),
-            ) as answer:
-                parts: list[bytes] = []
-                size = 0
-                for part in answer.iter_bytes():
-                    parts.append(part)
-                    size += len(part)
-                    if size > limit:
-                        raise self._error(f"answered with more than {limit} bytes for {texts} texts")
-                    if time.monotonic() > stop:
-                        raise self._error(f"no whole answer within {left:.1f} s", unavailable=True)
-                return answer.status_code, answer.headers.get("retry-after"), b"".join(parts)
+            answer = self._connections.post(self._url, content, headers, seconds=left, limit=limit)
+        except OutOfTime as error:
+            raise self._error(str(error), unavailable=True) from None
+        except Unacceptable as error:
+            raise self._error(f"{error}, for {texts} texts") from None
         except httpx.TimeoutException:
             raise self._error(f"no answer within {left:.1f} s", unavailable=True) from None
         except httpx.ConnectError as error:
@@ -274,20 +265,9 @@ class OpenAIEmbedder:
             ) from None
         except (httpx.RemoteProtocolError, httpx.NetworkError) as error:
             raise _Dropped(f"the connection broke ({error})") from None
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise self._error(f"{type(error).__name__}: {error}", unavailable=True) from None
-
-    def _connection(self) -> httpx.Client:
-        import httpx
-
-        with self._lock:
-            # Connections are not shared with a forked child.
-            if self._client is None or self._client[0] != os.getpid():
-                host = urlsplit(self._url).hostname or ""
-                # A proxy has no business between this machine and itself.
-                proxied = host not in ("localhost", "::1") and not host.startswith("127.")
-                self._client = (os.getpid(), httpx.Client(follow_redirects=False, trust_env=proxied))
-            return self._client[1]
+        except Exception as error:
+            raise self._error(f"{type(error).__name__}: {error}", unavailable=True) from error
+        return answer.status, answer.headers.get("retry-after"), answer.content
 
     # -- answers ------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ def resolve(
 
     Args:
         spec: `none`, `auto`, `hash:N`, `openai:MODEL`, `python:module:object`, None, or an object.
-        url: Base URL for `openai:`; default: the setting `embedder_url`, else OpenAI's.
+        url: Base URL for `openai:`; default: the setting `embedder_url`, else OpenAI's if there is a key.
         key: Key for `openai:`; default: the setting `embedder_key`.
         timeout: Seconds for one request.
 
@@ -94,7 +94,7 @@ def from_home(mark: str, settings: Settings) -> tuple[Embedder | None, str]:
     if kind == "openai" and url is None and key is None:  # else questions would go to a server nobody named
         return None, f"this home uses {spec}; set OTOLITH_EMBEDDER_URL to the server that has it"
     if kind not in ("hash", "openai"):
-        return None, f"this home uses {spec}; ask for it with embedder={spec!r} or OTOLITH_EMBEDDER"
+        return None, f"this home uses {spec}; ask for it with `otolith config set embedder {spec}`"
     if not settings.may_follow_embedder(spec):
         trust = f"`otolith trust {settings.home}`"
         return None, f"this home uses {spec} and is not trusted; look at it, then say {trust}"

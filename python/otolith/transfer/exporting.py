@@ -7,9 +7,9 @@
     {"id":"…","summary":"…", … ,"vectors":[{"embedder":"openai:bge|…","dim":1024,"refused":"is …"}]}
     {"otolith":"end","records":2,"vectors":2,"sha256":"<of every byte before this line>"}
 
-Records come in the order they were created, each as the store keeps it. `f32` holds the rows of all chunks
-one after another, little-endian. `records` in the first line is the count when the export began, the last
-line has the truth.
+Records come in the order they were created, those that are served first, each as the store keeps it.
+`f32` holds the rows of all chunks one after another, little-endian. `records` in the first line is the
+count when the export began, the last line has the truth.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from otolith._core import SCHEMA_VERSION
+from otolith.exceptions import NotFound
 from otolith.records import ExportReport
 
 from .streams import output
 
 if TYPE_CHECKING:
-    from otolith._core import Engine
+    from collections.abc import Iterator
+
+    from otolith._core import Engine, Episode
 
 __all__ = ["FORMAT", "export"]
 
@@ -32,6 +35,7 @@ FORMAT = 1
 """Version of the layout above."""
 
 _PAGE = 256
+_STATUSES = ("active", "quarantined")
 
 
 def export(engine: Engine, dest: object, *, vectors: bool) -> ExportReport:
@@ -49,28 +53,44 @@ def export(engine: Engine, dest: object, *, vectors: bool) -> ExportReport:
             "otolith": "export",
             "format": FORMAT,
             "schema_version": SCHEMA_VERSION,
-            "records": engine.count(),
+            "records": sum(engine.count({"status": status}) for status in _STATUSES),
             "home_embedder": None if home is None else list(home),
         }
         out.line(_compact(head))
-        after: str | None = None
-        while True:
-            page, after = engine.page(None, newest_first=False, after=after, limit=_PAGE)
-            for episode in page:
-                text = episode.to_json()
+        for episode in _all(engine):
+            text = episode.to_json()
+            try:
                 stored = _stored(engine, episode.id) if vectors else []
-                if stored:
-                    text = f'{text[:-1]},"vectors":{_compact(stored)}}}'
-                    with_vectors += 1
-                out.line(text)
-                records += 1
-            if after is None:
-                break
+            except NotFound:
+                continue  # forgotten since its page was read
+            if stored:
+                text = f'{text[:-1]},"vectors":{_compact(stored)}}}'
+                with_vectors += 1
+            out.line(text)
+            records += 1
         checksum = out.checksum()
         out.line(
             _compact({"otolith": "end", "records": records, "vectors": with_vectors, "sha256": checksum})
         )
-    return ExportReport(path=out.path, records=records, vectors=with_vectors, bytes=out.size, sha256=checksum)
+    return ExportReport(
+        path=out.path,
+        records=records,
+        vectors=with_vectors,
+        bytes=out.size,
+        sha256=checksum,
+        unreadable=engine.unreadable,
+    )
+
+
+def _all(engine: Engine) -> Iterator[Episode]:
+    """Every record, also those that are not served, in an order that depends on nothing else."""
+    for status in _STATUSES:
+        after: str | None = None
+        while True:
+            page, after = engine.page({"status": status}, newest_first=False, after=after, limit=_PAGE)
+            yield from page
+            if after is None:
+                break
 
 
 def _stored(engine: Engine, id: str) -> list[dict[str, Any]]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from otolith._fields import FIELDS, moment_of_import, record_fields
+from otolith._fields import FIELDS, moment_of_import, record_fields, shown, zone_of
 from otolith.exceptions import InvalidInput, OtolithError, StoreError
 from otolith.records import ImportReport
 
 from .streams import Line, lines, source
 
 if TYPE_CHECKING:
-    from otolith._core import Engine
+    from otolith._core import Engine, Outcome
 
-__all__ = ["import_lines"]
+__all__ = ["holds_record", "import_lines"]
 
 _LONGEST_LINE = 32 << 20
 _BATCH_RECORDS = 500
@@ -35,6 +36,7 @@ def import_lines(
     *,
     mapping: Mapping[str, str | None] | None,
     key: str | None,
+    zone: str | None,
     progress: Callable[[int, int | None], object] | None,
 ) -> ImportReport:
     """Imports somebody's JSON lines.
@@ -44,23 +46,26 @@ def import_lines(
         src: A path, `-` for stdin, or an open file.
         mapping: Field to dotted path; None leaves a field out.
         key: Path of what makes a line the same when it comes again.
+        zone: Zone of times without an offset: an IANA name or `local`.
         progress: Called with (lines done, None).
     """
-    reader = _Reader(mapping, key)
-    read = created = replaced = 0
+    reader = _Reader(mapping, key, zone)
+    read = created = replaced = unchanged = 0
     failed: list[tuple[int, OtolithError]] = []
     batch: list[tuple[int, dict[str, Any]]] = []
     size = 0
 
     def write() -> None:
-        nonlocal created, replaced
+        nonlocal created, replaced, unchanged
         for number, outcome in _put(engine, batch):
             if isinstance(outcome, OtolithError):
                 failed.append((number, outcome))
-            elif outcome:
+            elif outcome.created:
                 created += 1
-            else:
+            elif outcome.changed:
                 replaced += 1
+            else:
+                unchanged += 1
         batch.clear()
 
     with source(src, rewindable=False) as (stream, _):
@@ -86,22 +91,52 @@ def import_lines(
         read=read,
         created=created,
         replaced=replaced,
-        unchanged=0,
+        unchanged=unchanged,
         failed=tuple(failed),
         ignored=reader.ignored,
     )
 
 
-def _put(engine: Engine, batch: list[tuple[int, dict[str, Any]]]) -> list[tuple[int, bool | OtolithError]]:
-    """Writes a batch; for each line whether it was new, or its error."""
+def holds_record(
+    engine: Engine,
+    stream: BinaryIO,
+    *,
+    mapping: Mapping[str, str | None] | None,
+    key: str | None,
+    zone: str | None,
+) -> bool:
+    """Whether at least one line can be imported. Reads up to the first that can.
+
+    Args:
+        engine: An engine in RAM that takes that line.
+        stream: The lines.
+        mapping: As in `import_lines`.
+        key: As in `import_lines`.
+        zone: As in `import_lines`.
+    """
+    reader = _Reader(mapping, key, zone)
+    for line in lines(stream, _LONGEST_LINE):
+        if line.content is not None and not line.content.strip():
+            continue
+        try:
+            outcomes = _put(engine, [(line.number, reader.record(line))])
+        except OtolithError:
+            continue
+        if not isinstance(outcomes[0][1], OtolithError):
+            return True
+    return False
+
+
+def _put(engine: Engine, batch: list[tuple[int, dict[str, Any]]]) -> list[tuple[int, Outcome | OtolithError]]:
+    """Writes a batch; for each line what became of it, or its error."""
     if not batch:
         return []
     outcomes = engine.put_many([record for _, record in batch])
-    told: list[tuple[int, bool | OtolithError]] = []
+    told: list[tuple[int, Outcome | OtolithError]] = []
     for (number, _), outcome in zip(batch, outcomes, strict=True):
         error = outcome.error
         if outcome.episode is not None:
-            told.append((number, outcome.created))
+            told.append((number, outcome))
         elif isinstance(error, StoreError):
             raise error
         else:
@@ -115,18 +150,25 @@ class _Reader:
     Args:
         mapping: Field to dotted path.
         key: Path of the key.
+        zone: Zone of times without an offset.
     """
 
-    def __init__(self, mapping: Mapping[str, str | None] | None, key: str | None) -> None:
+    def __init__(self, mapping: Mapping[str, str | None] | None, key: str | None, zone: str | None) -> None:
         self._paths: dict[str, str] = {
             name: name for name in (*FIELDS, "key", "id") if name not in _NEVER_BY_NAME
         }
+        if mapping is not None and not isinstance(mapping, Mapping):
+            raise InvalidInput(
+                f"mapping: give a dict of field to path, not {type(mapping).__name__}", field="mapping"
+            )
         for name, path in (mapping or {}).items():
+            if not isinstance(name, str):
+                raise InvalidInput(f"mapping: {shown(name)} is not the name of a field", field="mapping")
             if name not in FIELDS and name not in ("key", "id") and not name.startswith("metadata."):
                 known = ", ".join((*FIELDS, "key", "id", "metadata.NAME"))
                 raise InvalidInput(f"mapping: {name!r} is not a field; there are {known}", field="mapping")
             if path is not None and not isinstance(path, str):
-                raise InvalidInput(f"mapping: give a path for {name}, not {path!r}", field="mapping")
+                raise InvalidInput(f"mapping: give a path for {name}, not {shown(path)}", field="mapping")
             if path:
                 self._paths[name] = path
             else:
@@ -134,6 +176,7 @@ class _Reader:
         if key is not None and (not isinstance(key, str) or not key.strip()):
             raise InvalidInput("key: give the path of a field of each line", field="key")
         self._key = key
+        self._zone = None if zone is None else _zoned(zone)
         self._used = {path.split(".")[0] for path in self._paths.values()} | set(self._paths.values())
         if key is not None:
             self._used |= {key, key.split(".")[0]}
@@ -157,7 +200,7 @@ class _Reader:
             elif name == "metadata" and isinstance(value, Mapping):
                 metadata = {**{str(one): _meta(item) for one, item in value.items()}, **metadata}
             elif name == "occurred_at":
-                given[name] = moment_of_import(name, value)
+                given[name] = moment_of_import(name, value, self._zone)
             else:
                 given[name] = _text_of_number(value) if name in _NAMES else value
         if metadata:
@@ -193,6 +236,11 @@ class _Reader:
             return name.lower()
         given.setdefault("key", f"import:jsonl:{name}")
         return None
+
+
+def _zoned(name: str) -> Callable[[datetime], datetime]:
+    zone = zone_of(name)
+    return (lambda naive: naive.astimezone()) if zone is None else (lambda naive: naive.replace(tzinfo=zone))
 
 
 def _object(line: Line) -> dict[str, Any]:

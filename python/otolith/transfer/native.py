@@ -5,13 +5,14 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
+import io
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from otolith._core import Episode
-from otolith.exceptions import FormatTooNew, InvalidInput, OtolithError, StoreCorrupt, StoreError
+from otolith.exceptions import FormatTooNew, InvalidInput, NotFound, OtolithError, StoreCorrupt, StoreError
 from otolith.records import ImportReport
 
 from .exporting import FORMAT
@@ -20,11 +21,12 @@ from .streams import lines, source
 if TYPE_CHECKING:
     from otolith._core import Engine
 
-__all__ = ["import_export"]
+__all__ = ["check_export", "import_export"]
 
 # A record of 16 MiB with a wide vector for each of its chunks fits.
 _LONGEST_LINE = 512 << 20
-_WIDEST = 1 << 20
+_LONGEST_HEAD = 16 << 20
+_WIDEST = 8192  # as for every vector of a store
 _BATCH_RECORDS = 500
 _BATCH_BYTES = 16 << 20
 
@@ -71,15 +73,12 @@ def import_export(
     tally = _Tally()
     with source(src, rewindable=True) as (stream, name):
         start = stream.tell()
-        head = _head(stream, name)
+        head, total = check_export(stream, name, partial=partial)
         stream.seek(start)
-        total: int | None = None
-        if not partial:
-            total = _check(stream, name)
-            stream.seek(start)
-        elif isinstance(head.get("records"), int):
-            total = head["records"]
-        _prepare_embedder(engine, head)
+        try:
+            _prepare_embedder(engine, head)
+        except InvalidInput as error:  # only of a damaged file: a whole one was checked
+            tally.failed.append((1, error))
         batch: list[_Record] = []
         size = 0
         for record in _records(stream, name, tally, partial=partial):
@@ -96,9 +95,34 @@ def import_export(
     return tally.report()
 
 
+def check_export(stream: BinaryIO, name: str, *, partial: bool) -> tuple[dict[str, Any], int | None]:
+    """Reads an export without a store: its first line and, unless a part would do, all of it.
+
+    Args:
+        stream: It, at its start; where the call leaves it is not said.
+        name: Its name for messages.
+        partial: Whether what is whole of a damaged file will do.
+
+    Returns:
+        The first line, and how many records there are as far as that is known.
+    """
+    start = stream.tell()
+    head = _head(stream, name)
+    if not partial:
+        try:
+            _home_embedder(head)
+        except InvalidInput as error:
+            raise _damaged(name, f"line 1: {error}") from error
+    if partial:
+        claimed = head.get("records")
+        return head, claimed if isinstance(claimed, int) else None
+    stream.seek(start)
+    return head, _check(stream, name)
+
+
 def _head(stream: BinaryIO, name: str) -> dict[str, Any]:
     """The first line, which says what the file is."""
-    first = next(lines(stream, _LONGEST_LINE), None)
+    first = next(lines(io.BytesIO(stream.readline(_LONGEST_HEAD)), _LONGEST_HEAD), None)
     head: object = None
     if first is not None and first.content is not None:
         try:
@@ -107,7 +131,8 @@ def _head(stream: BinaryIO, name: str) -> dict[str, Any]:
             head = None
     if not isinstance(head, dict) or head.get("otolith") != "export":
         raise InvalidInput(
-            f'src: {name} is no export of otolith; for other JSON lines pass format="jsonl"', field="src"
+            f'src: {name} is no export of otolith; for other JSON lines pass format="jsonl" (--format jsonl)',
+            field="src",
         )
     found = head.get("format")
     if not isinstance(found, int) or isinstance(found, bool) or found < 1:
@@ -228,12 +253,14 @@ def _vectors(stored: object) -> list[tuple[str, int, Any]]:
             raise TypeError
         for one in stored:
             embedder, dim = one["embedder"], one["dim"]
-            # Width 0: refused before the home had an embedder.
-            least = 0 if "refused" in one else 1
-            if not isinstance(embedder, str) or not isinstance(dim, int) or not least <= dim <= _WIDEST:
+            if "refused" in one and embedder == "" and dim == 0 and not isinstance(dim, bool):
+                pass  # refused before the home had an embedder
+            elif not _is_embedder(embedder, dim):
                 raise TypeError
             if "refused" in one:
-                rows: Any = str(one["refused"])
+                rows: Any = one["refused"]
+                if not _is_text(rows):
+                    raise TypeError
             else:
                 rows = np.frombuffer(base64.b64decode(one["f32"], validate=True), dtype="<f4")
                 rows = rows.reshape(-1, dim)
@@ -247,11 +274,40 @@ def _vectors(stored: object) -> list[tuple[str, int, Any]]:
 
 def _prepare_embedder(engine: Engine, head: dict[str, Any]) -> None:
     """The embedder of the exported home becomes this one's, if it has none, whichever record comes first."""
+    home = _home_embedder(head)
+    if home is not None and engine.home_embedder() is None:
+        engine.restore_vectors(*home, [])
+
+
+def _home_embedder(head: dict[str, Any]) -> tuple[str, int] | None:
+    """Fingerprint and width in the first line.
+
+    Raises:
+        InvalidInput: They cannot be.
+    """
     home = head.get("home_embedder")
-    if engine.home_embedder() is None and isinstance(home, list) and len(home) == 2:
-        embedder, dim = home
-        if isinstance(embedder, str) and isinstance(dim, int) and dim > 0:
-            engine.restore_vectors(embedder, dim, [])
+    if home is None:
+        return None
+    if not isinstance(home, list) or len(home) != 2 or not _is_embedder(*home):
+        raise InvalidInput("home_embedder: is not what an export holds", field="home_embedder")
+    return home[0], home[1]
+
+
+def _is_embedder(fingerprint: object, dim: object) -> bool:
+    """Whether the store would take them: it must not be asked after records were written."""
+    whole = isinstance(dim, int) and not isinstance(dim, bool) and 1 <= dim <= _WIDEST
+    return whole and _is_text(fingerprint) and bool(str(fingerprint).strip())
+
+
+def _is_text(given: object) -> bool:
+    """Whether it is text that UTF-8 can hold; JSON can name half a character."""
+    if not isinstance(given, str):
+        return False
+    try:
+        given.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _restore(engine: Engine, batch: list[_Record], tally: _Tally) -> None:
@@ -272,10 +328,43 @@ def _restore(engine: Engine, batch: list[_Record], tally: _Tally) -> None:
     tally.created += created
     tally.replaced += replaced
     tally.unchanged += unchanged
-    by_embedder: dict[tuple[str, int], list[tuple[str, Any]]] = {}
+    by_embedder: dict[tuple[str, int], list[tuple[_Record, Any]]] = {}
     for one in batch:
-        tally.vectors += bool(one.vectors)
+        if unchanged and _is_older(engine, one):
+            continue  # its vectors are of a text that is no longer there
         for embedder, dim, rows in one.vectors:
-            by_embedder.setdefault((embedder, dim), []).append((one.episode.id, rows))
+            by_embedder.setdefault((embedder, dim), []).append((one, rows))
+    lost: dict[int, OtolithError] = {}
     for (embedder, dim), rows_of in by_embedder.items():
-        engine.restore_vectors(embedder, dim, rows_of)
+        lost.update(_restore_vectors(engine, embedder, dim, rows_of))
+    tally.vectors += sum(bool(one.vectors) and one.line not in lost for one in batch)
+    tally.failed += lost.items()
+
+
+def _is_older(engine: Engine, one: _Record) -> bool:
+    """Whether the record was changed after the export, or is gone again."""
+    if not one.vectors:
+        return False
+    try:
+        return engine.get(one.episode.id).updated_at > one.episode.updated_at
+    except NotFound:
+        return True
+
+
+def _restore_vectors(
+    engine: Engine, embedder: str, dim: int, rows_of: list[tuple[_Record, Any]]
+) -> dict[int, OtolithError]:
+    """Restores vectors of records that are there; gives the lines whose vectors the store does not take."""
+    try:
+        engine.restore_vectors(embedder, dim, [(one.episode.id, rows) for one, rows in rows_of])
+    except StoreError:
+        raise
+    except OtolithError as error:
+        if len(rows_of) > 1:
+            lost: dict[int, OtolithError] = {}
+            for one in rows_of:
+                lost.update(_restore_vectors(engine, embedder, dim, [one]))
+            return lost
+        told = InvalidInput(f"vectors: {error}; the record is there without them", field="vectors")
+        return {rows_of[0][0].line: told}
+    return {}

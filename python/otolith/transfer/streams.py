@@ -9,16 +9,21 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 
-from otolith._files import replacing
-from otolith.exceptions import InvalidInput, StoreError
+from otolith._files import advice, replacing
+from otolith.exceptions import InvalidInput, OtolithError, StoreError
 
 __all__ = ["Line", "Output", "lines", "output", "source"]
 
 _CHUNK = 1 << 20
+# A run of bytes without a line end that is longer than this beyond what was allowed is no line any more.
+_ENDLESS = 64 << 20
+# No first line is near that, and no later one of an export beyond this.
+_LONGEST_FIRST = 96 << 20
+_LONGEST_RUN = 576 << 20
 
 
 class Line(NamedTuple):
@@ -39,6 +44,9 @@ def lines(stream: BinaryIO, longest: int) -> Iterator[Line]:
     Args:
         stream: An open binary stream.
         longest: Most bytes in a line; the rest of a longer one is skipped.
+
+    Raises:
+        InvalidInput: It is UTF-16, or a line does not end, as with a device.
     """
     number = 0
     while content := stream.readline(longest + 1):
@@ -48,8 +56,11 @@ def lines(stream: BinaryIO, longest: int) -> Iterator[Line]:
                 raise InvalidInput("src: is UTF-16; convert it to UTF-8 first", field="src")
             content = content.removeprefix(b"\xef\xbb\xbf")
         if len(content) > longest and not content.endswith(b"\n"):
+            skipped = 0
             while (rest := stream.readline(_CHUNK)) and not rest.endswith(b"\n"):
-                pass
+                skipped += len(rest)
+                if skipped > _ENDLESS:
+                    raise _endless(number, longest + skipped)
             yield Line(number, None)
         else:
             yield Line(number, content.rstrip(b"\r\n"))
@@ -68,7 +79,7 @@ def source(src: object, *, rewindable: bool) -> Iterator[tuple[BinaryIO, str]]:
     """
     with contextlib.ExitStack() as stack:
         stream: BinaryIO
-        if src == "-":
+        if isinstance(src, str) and src == "-":
             if sys.stdin is None:
                 raise InvalidInput("src: stdin is closed; give a file", field="src")
             stream, name = sys.stdin.buffer, "stdin"
@@ -80,17 +91,35 @@ def source(src: object, *, rewindable: bool) -> Iterator[tuple[BinaryIO, str]]:
                 raise _unusable(name, error, "give a file that can be read") from error
         else:
             stream, name = _binary(src, "src"), str(getattr(src, "name", "the open file"))
-        if rewindable and not _seekable(stream):
-            # Bound to this machine, readable by this user only, and gone at the end.
-            spool = stack.enter_context(tempfile.TemporaryFile())
-            while chunk := stream.read(_CHUNK):
-                spool.write(chunk)
-            spool.seek(0)
-            stream = cast("BinaryIO", spool)
         try:
+            if rewindable and not _seekable(stream):
+                # Bound to this machine, readable by this user only, and gone at the end.
+                spool = stack.enter_context(tempfile.TemporaryFile())
+                _copy(stream, cast("BinaryIO", spool))
+                stream = cast("BinaryIO", spool)
             yield stream, name
         except OSError as error:
             raise _unusable(name, error, "reading stopped there") from error
+
+
+def _copy(stream: BinaryIO, spool: BinaryIO) -> None:
+    """Copies all of a stream that is lines."""
+    ended, run = 0, 0
+    while chunk := stream.read(_CHUNK):
+        last = chunk.rfind(b"\n")
+        ended += chunk.count(b"\n")
+        run = run + len(chunk) if last < 0 else len(chunk) - last - 1
+        if run > (_LONGEST_RUN if ended else _LONGEST_FIRST):
+            raise _endless(ended + 1, run)
+        spool.write(chunk)
+    spool.seek(0)
+
+
+def _endless(number: int, size: int) -> InvalidInput:
+    return InvalidInput(
+        f"src: line {number} has no end within {size} bytes; give a file of lines",
+        field="src",
+    )
 
 
 class _Writable(Protocol):
@@ -130,7 +159,7 @@ def output(dest: object) -> Iterator[Output]:
     Args:
         dest: A path, `-` for stdout, or an open file.
     """
-    if dest == "-":
+    if isinstance(dest, str) and dest == "-":
         if sys.stdout is None:
             raise InvalidInput("dest: stdout is closed; give a file", field="dest")
         sys.stdout.flush()
@@ -144,7 +173,7 @@ def output(dest: object) -> Iterator[Output]:
             with _file(name) as stream:
                 yield Output(stream, name)
         except OSError as error:
-            raise _unusable(name, error, "nothing was written there; give another place") from error
+            raise _unusable(name, error, f"nothing was written there; {advice(error, name)}") from error
 
 
 @contextlib.contextmanager
@@ -163,13 +192,14 @@ def _file(name: str) -> Iterator[BinaryIO]:
 
 
 def _binary(src: object, field: str) -> BinaryIO:
+    stream: Any = src
     if isinstance(src, io.TextIOBase):
-        buffer = getattr(src, "buffer", None)
-        if buffer is not None:
-            return cast("BinaryIO", buffer)
-        return io.BytesIO(src.read().encode("utf-8", "surrogatepass"))
-    if callable(getattr(src, "readline", None)):
-        return cast("BinaryIO", src)
+        stream = getattr(src, "buffer", None)
+        if stream is None:
+            with _given(field):
+                return io.BytesIO(src.read().encode("utf-8", "surrogatepass"))
+    if callable(getattr(stream, "readline", None)) and callable(getattr(stream, "read", None)):
+        return cast("BinaryIO", _Source(stream, field))
     raise InvalidInput(f"{field}: give a path or an open file, not {type(src).__name__}", field=field)
 
 
@@ -177,12 +207,80 @@ def _writer(dest: object) -> _Writable:
     if isinstance(dest, io.TextIOBase):
         buffer = getattr(dest, "buffer", None)
         if buffer is None:
-            return _Text(dest)
-        dest.flush()
-        return cast("_Writable", buffer)
+            return _Sink(_Text(dest))
+        with _given("dest"):
+            dest.flush()
+        return _Sink(buffer)
     if callable(getattr(dest, "write", None)):
-        return cast("_Writable", dest)
+        return _Sink(dest)
     raise InvalidInput(f"dest: give a path or an open file, not {type(dest).__name__}", field="dest")
+
+
+@contextlib.contextmanager
+def _given(field: str) -> Iterator[None]:
+    """What a stream of the caller raises, as a closed one does, becomes an error that names the argument."""
+    try:
+        yield
+    except (OSError, OtolithError):
+        raise
+    except Exception as error:
+        raise StoreError(f"{field}: the open file failed with {type(error).__name__}: {error}") from error
+
+
+class _Source:
+    """A stream of the caller, which may give anything.
+
+    Args:
+        stream: It.
+        field: Name of the argument.
+    """
+
+    def __init__(self, stream: Any, field: str) -> None:
+        self._stream = stream
+        self._field = field
+
+    def read(self, size: int = -1) -> bytes:
+        return self._bytes(self._stream.read, size)
+
+    def readline(self, size: int = -1) -> bytes:
+        return self._bytes(self._stream.readline, size)
+
+    def seekable(self) -> bool:
+        return _seekable(self._stream)
+
+    def seek(self, place: int) -> int:
+        with _given(self._field):
+            return int(self._stream.seek(place))
+
+    def tell(self) -> int:
+        with _given(self._field):
+            return int(self._stream.tell())
+
+    def _bytes(self, call: Callable[[int], object], size: int) -> bytes:
+        with _given(self._field):
+            data = call(size)
+        if not isinstance(data, bytes):
+            raise InvalidInput(
+                f"{self._field}: the open file gives {type(data).__name__}; open it in binary mode, as 'rb'",
+                field=self._field,
+            )
+        return data
+
+
+class _Sink:
+    """A stream of the caller, which may refuse anything."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def write(self, data: bytes, /) -> None:
+        try:
+            with _given("dest"):
+                self._stream.write(data)
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise _unusable("dest", error, "writing stopped there") from error
 
 
 class _Text:
@@ -210,4 +308,4 @@ def _path(given: str | os.PathLike[str], field: str) -> str:
 
 
 def _unusable(name: str, error: OSError, hint: str) -> StoreError:
-    return StoreError(f"{name}: {error.strerror or error}; {hint}", path=name)
+    return StoreError(f"{name}: {error.strerror or error}; {hint}", path=name, errno=error.errno)

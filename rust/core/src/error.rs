@@ -56,18 +56,18 @@ pub enum Error {
         /// Width that was given.
         found: usize,
     },
-    /// The record or file changed since the caller read it.
-    #[error("{what} changed since it was read: {detail}; read it again and repeat the change")]
+    /// What is there is not what the caller took for granted: it changed since it was read, or belongs to another.
+    #[error("{what}: {detail}")]
     Conflict {
         /// Record id or path.
         what: String,
-        /// What is there now.
+        /// What is there now, and the next step.
         detail: String,
     },
 
     // The environment's fault.
     /// Another process kept the write lock until the deadline.
-    #[error("{path}: locked for writing by {holder}; waited {waited_ms} ms. Wait for it or stop it, then repeat; reading goes on",
+    #[error("{path}: locked for writing by {holder}; waited {waited_ms} ms. Wait for it or stop it, then repeat",
         path = path.display(), holder = holder.as_ref().map_or_else(|| "another process".to_owned(), ToString::to_string))]
     StoreLocked {
         /// The store file.

@@ -32,6 +32,7 @@ pub mod relevance;
 pub mod store;
 pub mod text;
 pub mod time;
+mod unicode;
 pub mod vector;
 
 pub use engine::{

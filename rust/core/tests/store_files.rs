@@ -44,7 +44,7 @@ fn a_missing_store_is_an_error_that_says_how_to_make_one() {
     let outer = tempfile::tempdir().unwrap();
     for home in [outer.path().join("none"), outer.path().to_owned()] {
         for outcome in [open(&home), read_only(&home)] {
-            store_error(outcome, &["otolith init", "create=True", "episodes.redb"]);
+            store_error(outcome, &["otolith init", "episodes.redb"]);
         }
     }
     assert_eq!(std::fs::read_dir(outer.path()).unwrap().count(), 0, "nothing was made");

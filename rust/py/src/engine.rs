@@ -151,6 +151,12 @@ impl Engine {
         self.core.options().scope.as_str()
     }
 
+    /// How many records are left out of every answer because of damage, as far as this handle has looked.
+    #[getter]
+    fn unreadable(&self, py: Python<'_>) -> PyResult<usize> {
+        door::run(py, || Ok(self.core.unreadable()))
+    }
+
     /// Fingerprint of the handle's embedder.
     #[getter]
     fn embedder(&self, py: Python<'_>) -> PyResult<Option<String>> {
@@ -611,12 +617,17 @@ impl Engine {
     ///
     /// Returns:
     ///     format_version (int), created (datetime), records (int, of every scope and status), last_sequence (int),
-    ///     file_bytes (int, 0 in RAM), analyzer (str), unreadable (int: rows left out of every answer), notices (list of
-    ///     str, one for each of those).
+    ///     file_bytes (int, 0 in RAM), analyzer (str), unreadable (int: damaged rows), notices (list of str about those).
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let info = door::run(py, || self.core.info())?;
         let notice = |(id, reason): (&String, &String)| format!("record {id} cannot be read: {reason}");
-        let notices: Vec<String> = info.unreadable.iter().map(notice).collect();
+        let mut notices: Vec<String> = info.unreadable.iter().map(notice).collect();
+        if info.missing > 0 {
+            let lost = info.missing;
+            notices.push(format!(
+                "{lost} more records are counted and cannot be found: the store file is damaged"
+            ));
+        }
         let dict = PyDict::new(py);
         dict.set_item("format_version", info.format_version)?;
         dict.set_item("created", time::datetime(py, info.created)?)?;
@@ -624,7 +635,7 @@ impl Engine {
         dict.set_item("last_sequence", info.last_sequence)?;
         dict.set_item("file_bytes", info.file_bytes)?;
         dict.set_item("analyzer", info.analyzer)?;
-        dict.set_item("unreadable", info.unreadable.len())?;
+        dict.set_item("unreadable", info.unreadable.len() as u64 + info.missing)?;
         dict.set_item("notices", notices)?;
         Ok(dict)
     }

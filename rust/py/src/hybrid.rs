@@ -12,7 +12,11 @@ use otolith_core::index as core;
 use otolith_core::lexical::PreparedDoc;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError, TryLockResult};
+use std::time::{Duration, Instant};
+
+/// How long a forked child waits for a lock that its parent may have held.
+const CHILD_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Documents that are inserted between two chances for others to search.
 const BATCH: usize = 256;
@@ -30,6 +34,7 @@ const BATCH: usize = 256;
 #[pyclass(frozen, module = "otolith")]
 pub(crate) struct HybridIndex {
     index: RwLock<core::HybridIndex>,
+    pid: u32,
 }
 
 /// A document before it is indexed.
@@ -40,12 +45,19 @@ struct Document {
 }
 
 impl HybridIndex {
-    // A panic in the middle of a change leaves nothing that can be answered from.
+    // A panic in the middle of a change leaves nothing that can be answered from. In a forked child the same is true of
+    // an index that a thread of the parent was at: its lock is never given back here.
     fn read(&self) -> Result<RwLockReadGuard<'_, core::HybridIndex>> {
+        if self.pid != std::process::id() {
+            return in_child(|| self.index.try_read());
+        }
         self.index.read().map_err(|_| broken())
     }
 
     fn write(&self) -> Result<RwLockWriteGuard<'_, core::HybridIndex>> {
+        if self.pid != std::process::id() {
+            return in_child(|| self.index.try_write());
+        }
         self.index.write().map_err(|_| broken())
     }
 
@@ -67,6 +79,24 @@ impl HybridIndex {
             }
         }
         Ok(done)
+    }
+}
+
+/// Takes a lock that may belong to a thread that this forked child does not have.
+fn in_child<G>(mut attempt: impl FnMut() -> TryLockResult<G>) -> Result<G> {
+    let start = Instant::now();
+    loop {
+        match attempt() {
+            Ok(guard) => return Ok(guard),
+            Err(TryLockError::Poisoned(_)) => return Err(broken()),
+            Err(TryLockError::WouldBlock) if start.elapsed() < CHILD_PATIENCE => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(TryLockError::WouldBlock) => {
+                let message = "was in use when this process was forked; build it again in this process";
+                return Err(Error::store("HybridIndex", message));
+            }
+        }
     }
 }
 
@@ -129,7 +159,7 @@ impl HybridIndex {
             },
         };
         let index = door::quick(py, || core::HybridIndex::new(dim, params))?;
-        Ok(Self { index: RwLock::new(index) })
+        Ok(Self { index: RwLock::new(index), pid: std::process::id() })
     }
 
     /// Adds a document, or replaces the one of the same id.

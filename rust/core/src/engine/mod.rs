@@ -90,8 +90,10 @@ pub struct Info {
     pub file_bytes: u64,
     /// Identity of the text analysis.
     pub analyzer: String,
-    /// Rows that cannot be read, by id, with the reason; they are left out of every answer.
+    /// Rows that cannot be read, by id, with the reason: records, which are left out of every answer, and vectors.
     pub unreadable: BTreeMap<String, String>,
+    /// Records that the store counts and nobody finds: a page of the file is damaged.
+    pub missing: u64,
 }
 
 impl Engine {
@@ -162,9 +164,11 @@ impl Engine {
     /// # Errors
     /// When the store cannot be read.
     pub fn info(&self) -> Result<Info> {
-        let unreadable = {
+        let (unreadable, missing) = {
             let served = self.served()?;
-            served.unreadable().map(|(id, reason)| (id.to_string(), reason.to_owned())).collect()
+            let unreadable =
+                served.unreadable().map(|(id, reason)| (id.to_string(), reason.to_owned())).collect();
+            (unreadable, served.missing())
         };
         self.store.read(|view| {
             Ok(Info {
@@ -175,6 +179,7 @@ impl Engine {
                 file_bytes: self.store.file_len()?,
                 analyzer: self.analyzer.id().to_string(),
                 unreadable,
+                missing,
             })
         })
     }
@@ -185,6 +190,11 @@ impl Engine {
     /// When the last bytes cannot be written.
     pub fn close(&self) -> Result<()> {
         self.store.close()
+    }
+
+    /// How many records are left out of every answer because of damage, as far as this handle has looked.
+    pub fn unreadable(&self) -> usize {
+        self.served.read().unwrap_or_else(PoisonError::into_inner).left_out()
     }
 
     /// The copy in memory, brought up to the last commit of any process.
@@ -204,22 +214,22 @@ impl Engine {
     /// Applies the changes the copy lacks; builds it first if need be.
     fn catch_up(&self) -> Result<()> {
         let _turn = self.catching_up.lock().unwrap_or_else(PoisonError::into_inner);
-        let (built, sequence) = {
-            let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
-            (served.is_built(), served.sequence())
+        let position = self.served.read().unwrap_or_else(PoisonError::into_inner).position();
+        let embedder = self.embedder();
+        let update = match position {
+            Some(position) => served::changes(&self.store, &self.analyzer, embedder.as_deref(), position)?,
+            None => None,
         };
-        let own = self.embedder();
-        if !built {
-            let fresh = served::build(&self.store, &self.analyzer, own.as_deref())?;
-            *self.served.write().unwrap_or_else(PoisonError::into_inner) = fresh;
-            return Ok(());
-        }
-        let update = served::changes(&self.store, &self.analyzer, own.as_deref(), sequence)?;
-        let mut served = self.served.write().unwrap_or_else(PoisonError::into_inner);
-        if served.apply(update).is_err() || served.is_wasteful() {
-            // Numbers have run out or most of them are dead: start again from the store at the next question.
+        if let Some(update) = update {
+            let mut served = self.served.write().unwrap_or_else(PoisonError::into_inner);
+            if served.apply(update).is_ok() && !served.is_wasteful() {
+                return Ok(());
+            }
+            // The embedder changed, or most numbers are dead: build anew.
             *served = Served::default();
         }
+        let fresh = served::build(&self.store, &self.analyzer, embedder.as_deref())?;
+        *self.served.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }
 

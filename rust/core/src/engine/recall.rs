@@ -154,6 +154,7 @@ impl Engine {
             considered: allowed.docs.count_ones(..),
             served: allowed.served,
             below_relevance: 0,
+            unreadable: served.left_out(),
             coverage: self.coverage_of(served),
             elapsed_us: 0,
         };
@@ -204,7 +205,8 @@ impl Engine {
             return reason("not asked for");
         }
         let Some(row) = ask.vector else {
-            let none = if ask.query.is_none() { "no question" } else { "no embedder" };
+            let blank = ask.query.is_none_or(|query| query.trim().is_empty());
+            let none = if blank { "no question" } else { "no embedder" };
             return reason(ask.vector_reason.unwrap_or(none));
         };
         if let Some(why) = self.vectors_unusable(served) {

@@ -115,6 +115,8 @@ pub struct Report {
     pub served: usize,
     /// Hits that were dropped for too little relevance.
     pub below_relevance: usize,
+    /// Records that are in no answer because their rows are damaged.
+    pub unreadable: usize,
     /// State of the vectors.
     pub coverage: Coverage,
     /// Time from question to answer, in microseconds.
@@ -136,6 +138,9 @@ impl Report {
             (served, considered) if served == considered => format!("Searched {served} records."),
             (served, considered) => format!("Searched {considered} of {served} records."),
         }];
+        if self.unreadable > 0 {
+            why.push(format!("{} could not be read: see `otolith status`.", self.unreadable));
+        }
         if self.considered < self.served && !self.filters.is_empty() {
             let effects: Vec<String> =
                 self.filters.iter().map(|f| format!("{} leaves {}", f.name, f.left)).collect();

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::ids::{DocId, RecordId};
 use crate::index::Index;
 use crate::lexical::PreparedDoc;
-use crate::store::{Embedded, EmbedderRow, EmbeddingRow, NO_EMBEDDER, ReadView, Store};
+use crate::store::{Change, Embedded, EmbedderRow, EmbeddingRow, NO_EMBEDDER, ReadView, Store};
 use crate::text::Analyzer;
 use crate::vector::Refusal;
 use rustc_hash::FxHashSet;
@@ -44,11 +44,25 @@ pub(super) struct Loaded {
     text: PreparedDoc,
     rows: Vec<Vec<f32>>,
     vectors: VectorState,
+    /// Why its vectors cannot be read.
+    damage: Option<String>,
+}
+
+/// Up to which change of which store a copy goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Position {
+    store: [u8; 16],
+    sequence: u64,
+    /// The change of that number. Another one there means that the file was put back to an earlier state and went on
+    /// from it: the copy is then of a history that never was.
+    change: Option<Change>,
 }
 
 /// What the copy lacks: the present form of every record that changed.
 pub(super) struct Update {
-    sequence: u64,
+    position: Position,
+    /// Records the store says it holds.
+    count: u64,
     embedder: Option<EmbedderRow>,
     records: Vec<(RecordId, Content)>,
 }
@@ -67,13 +81,18 @@ pub(super) struct Served {
 
 #[derive(Debug)]
 struct Built {
-    sequence: u64,
+    position: Position,
     embedder: Option<EmbedderRow>,
     index: Index,
     /// By document number; None where the document is gone.
     records: Vec<Option<Record>>,
     by_id: BTreeMap<RecordId, DocId>,
+    /// Records that cannot be read, and so are in no answer.
     unreadable: BTreeMap<RecordId, String>,
+    /// Records whose vectors cannot be read; their text is served.
+    unreadable_vectors: BTreeMap<RecordId, String>,
+    /// Records that the store counts and nobody finds: a page of the file is damaged.
+    missing: u64,
     /// Active records by state of their vectors, so that an answer need not count them.
     active: [usize; VectorState::COUNT],
 }
@@ -83,18 +102,14 @@ impl VectorState {
 }
 
 impl Served {
-    pub(super) fn is_built(&self) -> bool {
-        self.built.is_some()
+    /// Up to where changes are applied.
+    pub(super) fn position(&self) -> Option<Position> {
+        self.built.as_ref().map(|b| b.position)
     }
 
-    /// Number of the last change applied.
-    pub(super) fn sequence(&self) -> u64 {
-        self.built.as_ref().map_or(0, |b| b.sequence)
-    }
-
-    /// Whether everything up to change `sequence` is applied.
+    /// Whether exactly the changes up to number `sequence` are applied.
     pub(super) fn is_current(&self, sequence: u64) -> bool {
-        self.built.as_ref().is_some_and(|b| b.sequence >= sequence)
+        self.built.as_ref().is_some_and(|b| b.position.sequence == sequence)
     }
 
     /// Whether most document numbers are dead.
@@ -152,9 +167,20 @@ impl Served {
         self.built.as_ref().is_none_or(|b| b.active.iter().sum::<usize>() == b.by_id.len())
     }
 
-    /// Rows that cannot be read, with the reason.
+    /// Rows that cannot be read, with the reason: records, then vectors.
     pub(super) fn unreadable(&self) -> impl Iterator<Item = (RecordId, &str)> {
-        self.built.iter().flat_map(|b| b.unreadable.iter().map(|(id, reason)| (*id, reason.as_str())))
+        let rows = self.built.iter().flat_map(|b| b.unreadable.iter().chain(&b.unreadable_vectors));
+        rows.map(|(id, reason)| (*id, reason.as_str()))
+    }
+
+    /// Records that the store counts and nobody finds.
+    pub(super) fn missing(&self) -> u64 {
+        self.built.as_ref().map_or(0, |b| b.missing)
+    }
+
+    /// How many records are in no answer because of damage.
+    pub(super) fn left_out(&self) -> usize {
+        self.built.as_ref().map_or(0, |b| b.unreadable.len() + b.missing as usize)
     }
 
     /// Applies an update; applying it twice is the same as once.
@@ -167,7 +193,8 @@ impl Served {
         for (id, content) in update.records {
             built.put(id, content)?;
         }
-        built.sequence = built.sequence.max(update.sequence);
+        built.position = update.position;
+        built.missing = update.count.saturating_sub((built.by_id.len() + built.unreadable.len()) as u64);
         Ok(())
     }
 }
@@ -175,6 +202,7 @@ impl Served {
 impl Built {
     fn put(&mut self, id: RecordId, content: Content) -> Result<()> {
         self.unreadable.remove(&id);
+        self.unreadable_vectors.remove(&id);
         if let Some(doc) = self.by_id.remove(&id) {
             self.index.remove(doc);
             if let Some(old) = self.records[doc.index()].take()
@@ -200,6 +228,9 @@ impl Built {
                 if loaded.fields.status == Status::Active {
                     self.active[vectors as usize] += 1;
                 }
+                if let Some(reason) = loaded.damage {
+                    self.unreadable_vectors.insert(id, reason);
+                }
                 self.records.push(Some(Record { fields: loaded.fields, vectors }));
                 self.by_id.insert(id, doc);
             }
@@ -208,39 +239,43 @@ impl Built {
     }
 }
 
-/// Reads and analyses the whole store, in pages. What changes meanwhile is in the feed after the sequence noted first.
+/// Reads and analyses the whole store, in pages, then what changed meanwhile.
 pub(super) fn build(store: &Store, analyzer: &Analyzer, handle: Option<&str>) -> Result<Served> {
-    let (sequence, embedder) = store.read(|view| Ok((view.last_sequence()?, serving(view, handle)?)))?;
+    let (position, embedder) = store.read(|view| Ok((position(view)?, serving(view, handle)?)))?;
     let dim = embedder.as_ref().map(|e| e.dim as usize);
+    let number = embedder.as_ref().map_or(NO_EMBEDDER, |e| e.number);
     let mut built = Built {
-        sequence,
+        position,
         embedder,
         index: Index::new(document::bm25(), dim),
         records: Vec::new(),
         by_id: BTreeMap::new(),
         unreadable: BTreeMap::new(),
+        unreadable_vectors: BTreeMap::new(),
+        missing: 0,
         active: [0; VectorState::COUNT],
     };
-    let number = built.embedder.as_ref().map_or(NO_EMBEDDER, |e| e.number);
     let mut after = None;
     loop {
         let page = store.read(|view| page(view, after, number))?;
         let (full, last) = (page.len() >= PAGE, page.last().map(|(id, _)| *id));
         for (id, row) in page {
-            let content = match row {
-                Ok((episode, rows)) => Content::Present(Box::new(load(analyzer, episode, rows))),
-                Err(error) => Content::Unreadable(error.to_string()),
-            };
-            built.put(id, content)?;
+            built.put(id, content(analyzer, id, row.map(Some)))?;
         }
         if !full {
-            return Ok(Served { built: Some(built) });
+            break;
         }
         after = last;
     }
+    let mut served = Served { built: Some(built) };
+    if let Some(update) = changes(store, analyzer, handle, position)? {
+        served.apply(update)?;
+    }
+    Ok(served)
 }
 
-type Row = (Episode, Vec<EmbeddingRow>);
+/// A record as it is stored, with its vectors or why those cannot be read.
+type Row = (Episode, Result<Vec<EmbeddingRow>>);
 
 /// The next records with their vectors; each that cannot be read as an error in its place.
 fn page(view: &ReadView<'_>, after: Option<RecordId>, number: u32) -> Result<Vec<(RecordId, Result<Row>)>> {
@@ -250,44 +285,62 @@ fn page(view: &ReadView<'_>, after: Option<RecordId>, number: u32) -> Result<Vec
         Ok(if episodes.len() < PAGE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
     })?;
     let with_rows = |(id, row): (RecordId, Result<Episode>)| {
-        (id, row.and_then(|episode| Ok((episode, view.embeddings_of(number, id)?))))
+        (id, row.map(|episode| (episode, view.embeddings_of(number, id))))
     };
     Ok(episodes.into_iter().map(with_rows).collect())
 }
 
-/// The present form of every record that changed after `sequence`, from one snapshot.
+/// The present form of every record that changed after `from`, from one snapshot. None when the store is not the
+/// one, or not in the history, that `from` tells of.
 pub(super) fn changes(
     store: &Store,
     analyzer: &Analyzer,
     handle: Option<&str>,
-    sequence: u64,
-) -> Result<Update> {
-    let (last, embedder, rows) = store.read(|view| {
+    from: Position,
+) -> Result<Option<Update>> {
+    let read = store.read(|view| {
+        let now = position(view)?;
+        let mut feed = view.changes_since(from.sequence.saturating_sub(1), usize::MAX)?.into_iter();
+        let known = if from.sequence == 0 { None } else { feed.next() };
+        if now.store != from.store || now.sequence < from.sequence || known != from.change {
+            return Ok(None);
+        }
         let embedder = serving(view, handle)?;
         let number = embedder.as_ref().map_or(NO_EMBEDDER, |e| e.number);
         let mut seen = FxHashSet::default();
         let mut rows: Vec<(RecordId, Result<Option<Row>>)> = Vec::new();
-        for change in view.changes_since(sequence, usize::MAX)? {
-            if seen.insert(change.id) {
-                let id = change.id;
-                let row = view.episode(id).and_then(|episode| match episode {
-                    Some(episode) => Ok(Some((episode, view.embeddings_of(number, id)?))),
-                    None => Ok(None),
-                });
-                rows.push((id, row));
+        for Change { id, .. } in feed {
+            if seen.insert(id) {
+                let row = view.episode(id);
+                rows.push((id, row.map(|e| e.map(|episode| (episode, view.embeddings_of(number, id))))));
             }
         }
-        Ok((view.last_sequence()?, embedder, rows))
+        Ok(Some((now, view.count()?, embedder, rows)))
     })?;
-    let records = rows.into_iter().map(|(id, row)| {
-        let content = match row {
-            Ok(Some((episode, rows))) => Content::Present(Box::new(load(analyzer, episode, rows))),
-            Ok(None) => Content::Gone,
-            Err(error) => Content::Unreadable(error.to_string()),
-        };
-        (id, content)
-    });
-    Ok(Update { sequence: last, embedder, records: records.collect() })
+    let Some((position, count, embedder, rows)) = read else { return Ok(None) };
+    let records = rows.into_iter().map(|(id, row)| (id, content(analyzer, id, row))).collect();
+    Ok(Some(Update { position, count, embedder, records }))
+}
+
+fn position(view: &ReadView<'_>) -> Result<Position> {
+    let sequence = view.last_sequence()?;
+    let change = match sequence.checked_sub(1) {
+        Some(before) => view.changes_since(before, 1)?.pop(),
+        None => None,
+    };
+    Ok(Position { store: view.store_id()?, sequence, change })
+}
+
+fn content(analyzer: &Analyzer, id: RecordId, row: Result<Option<Row>>) -> Content {
+    match row {
+        Ok(Some((episode, Ok(rows)))) => Content::Present(Box::new(load(analyzer, episode, rows, None))),
+        Ok(Some((episode, Err(error)))) => {
+            let damage = format!("the vectors of {id}: {error}");
+            Content::Present(Box::new(load(analyzer, episode, Vec::new(), Some(damage))))
+        }
+        Ok(None) => Content::Gone,
+        Err(error) => Content::Unreadable(error.to_string()),
+    }
 }
 
 /// The embedder whose vectors are served: the handle's, if the store knows it, else the home's.
@@ -302,7 +355,12 @@ fn serving(view: &ReadView<'_>, handle: Option<&str>) -> Result<Option<EmbedderR
 }
 
 /// Analyses a record and judges its vectors.
-fn load(analyzer: &Analyzer, mut episode: Episode, rows: Vec<EmbeddingRow>) -> Loaded {
+fn load(
+    analyzer: &Analyzer,
+    mut episode: Episode,
+    rows: Vec<EmbeddingRow>,
+    damage: Option<String>,
+) -> Loaded {
     let text = document::prepared(analyzer, &episode);
     let mut vectors = VectorState::Pending;
     let mut unit_rows = Vec::new();
@@ -328,5 +386,5 @@ fn load(analyzer: &Analyzer, mut episode: Episode, rows: Vec<EmbeddingRow>) -> L
     episode.key_decisions = Vec::new();
     episode.files_modified = Vec::new();
     episode.extra = serde_json::Map::new();
-    Loaded { fields: episode, text, rows: unit_rows, vectors }
+    Loaded { fields: episode, text, rows: unit_rows, vectors, damage }
 }

@@ -150,8 +150,10 @@ impl Engine {
                     continue;
                 }
                 let text = EmbeddedText::of(&episode);
-                let rows =
-                    known.as_ref().map_or(Ok(Vec::new()), |known| view.embeddings_of(known.number, *id))?;
+                let rows = match &known {
+                    Some(known) => readable(view, known.number, *id)?,
+                    None => Vec::new(),
+                };
                 if rows.iter().all(|row| row.text_hash != text.hash) {
                     pending.push(PendingText { id: *id, text });
                 }
@@ -268,7 +270,7 @@ impl Engine {
             for embedder in view.embedders()?.into_iter().chain([none]) {
                 let (mut rows, mut refused) = (Vec::new(), None);
                 for row in
-                    view.embeddings_of(embedder.number, id)?.into_iter().filter(|row| row.text_hash == hash)
+                    readable(view, embedder.number, id)?.into_iter().filter(|row| row.text_hash == hash)
                 {
                     match row.vector {
                         Embedded::Row(row) => rows.push(row),
@@ -323,6 +325,14 @@ impl Engine {
             }
             Ok(counts)
         })
+    }
+}
+
+/// The rows of a record, none if they are damaged: then they are made again, and `Info` tells.
+fn readable(view: &ReadView<'_>, number: u32, id: RecordId) -> Result<Vec<EmbeddingRow>> {
+    match view.embeddings_of(number, id) {
+        Err(Error::StoreCorrupt { .. }) => Ok(Vec::new()),
+        rows => rows,
     }
 }
 
@@ -382,7 +392,7 @@ pub(super) fn store_given(
     };
     let embedder = register(view, &fingerprint, row.len())?;
     let rows = [EmbeddingRow { chunk: 0, text_hash: hash, vector: Embedded::Row(row) }];
-    if view.embeddings_of(embedder.number, episode.id)? == rows {
+    if readable(view, embedder.number, episode.id)? == rows {
         return Ok(Given::Same);
     }
     view.put_embeddings(embedder.number, episode.id, &rows)?;

@@ -102,6 +102,7 @@ impl Engine {
     }
 
     /// Writes records exactly as they are, times and status included: for bringing an export back. One transaction.
+    /// A record that is there and was changed later stays, and one that is not trusted does not become so.
     /// Returns how many were created, replaced and there already.
     ///
     /// # Errors
@@ -117,10 +118,20 @@ impl Engine {
             let mut counts = (0, 0, 0);
             for episode in &episodes {
                 let previous = visible(view, &scope, episode.id)?;
+                let mut episode = episode.clone();
+                // A file does not make trusted what is not.
+                if previous.as_ref().is_some_and(|p| p.trust == Trust::Untrusted) {
+                    episode.trust = Trust::Untrusted;
+                }
                 match &previous {
                     None => counts.0 += 1,
+                    // What was changed since the export is newer than it.
+                    Some(newer) if newer.updated_at > episode.updated_at => {
+                        counts.2 += 1;
+                        continue;
+                    }
                     Some(same)
-                        if same == episode
+                        if *same == episode
                             && same.occurred_at.offset_seconds() == episode.occurred_at.offset_seconds() =>
                     {
                         counts.2 += 1;
@@ -128,7 +139,7 @@ impl Engine {
                     }
                     Some(_) => counts.1 += 1,
                 }
-                replace(view, episode, previous.as_ref())?;
+                replace(view, &episode, previous.as_ref())?;
             }
             Ok(counts)
         })
@@ -154,7 +165,10 @@ impl Engine {
             if expect.is_some_and(|expect| expect != previous.updated_at) {
                 return Err(Error::Conflict {
                     what: format!("episode {id}"),
-                    detail: format!("it was last changed at {}", previous.updated_at),
+                    detail: format!(
+                        "changed since it was read, last at {}; read it again and repeat the change",
+                        previous.updated_at
+                    ),
                 });
             }
             let mut episode = previous.clone();
@@ -260,7 +274,9 @@ impl Engine {
 impl Writer {
     /// Everything about a record that can be wrong without the store, before the lock is asked for.
     fn check(&self, engine: &Engine, mut put: Put) -> Result<Put> {
-        put.fields.scope = Some(engine.scope_for(put.fields.scope)?);
+        if let Some(scope) = put.fields.scope.take() {
+            put.fields.scope = Some(engine.scope_for(Some(scope))?);
+        }
         let id = put.id.unwrap_or_else(|| RecordId::new_episode(self.now.unix_micros()));
         let mut trial =
             Episode::new(id, self.now, self.scope.clone(), put.fields.origin.unwrap_or(self.origin));
@@ -270,11 +286,13 @@ impl Writer {
     }
 
     fn write(&self, view: &mut WriteView<'_>, put: &Put) -> Result<Written> {
-        let scope = put.fields.scope.clone().unwrap_or_default();
         let by_id = match put.id {
             Some(id) => visible(view, &self.scope, id)?,
             None => None,
         };
+        // A record that is written again stays where it is, unless it is told to move.
+        let stays = by_id.as_ref().map(|previous| previous.scope.clone());
+        let scope = put.fields.scope.clone().or(stays).unwrap_or_else(|| self.scope.clone());
         let by_key = match put.fields.key.as_ref().and_then(Option::as_ref) {
             Some(key) => view.id_for_key(&scope, key)?,
             None => None,
@@ -352,5 +370,8 @@ fn after(now: Moment, previous: &Episode) -> Moment {
 
 fn key_taken(put: &Put, owner: RecordId) -> Error {
     let key = put.fields.key.clone().flatten().unwrap_or_default();
-    Error::Conflict { what: format!("key {key:?}"), detail: format!("it belongs to episode {owner}") }
+    Error::Conflict {
+        what: format!("key {key:?}"),
+        detail: format!("belongs to episode {owner}; update that one, or give another key"),
+    }
 }

@@ -14,6 +14,7 @@ pub use scope::Scope;
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
 use crate::time::Moment;
+use crate::unicode::is_blank;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -142,7 +143,7 @@ impl Episode {
     /// # Errors
     /// [`Error::InvalidInput`] naming the field and what would be accepted.
     pub fn validate(&self) -> Result<()> {
-        if self.summary.trim().is_empty() {
+        if is_blank(&self.summary) {
             return Err(Error::invalid("summary", "is blank; write at least one word"));
         }
         let texts = [
@@ -167,6 +168,11 @@ impl Episode {
                 check_name(field, name)?;
             }
         }
+        if let Some(dir) = &self.working_dir
+            && normalize_dir(dir)? != *dir
+        {
+            return Err(Error::invalid("working_dir", format!("{dir:?} is not in its normal form")));
+        }
         for (field, list) in [
             ("key_decisions", &self.key_decisions),
             ("files_modified", &self.files_modified),
@@ -174,7 +180,7 @@ impl Episode {
         ] {
             for item in list {
                 check_text(field, item)?;
-                if item.trim().is_empty() {
+                if is_blank(item) {
                     return Err(Error::invalid(field, "holds a blank item; leave it out"));
                 }
             }
@@ -200,8 +206,14 @@ fn check_text(field: &str, text: &str) -> Result<()> {
 
 fn check_name(field: &str, name: &str) -> Result<()> {
     check_text(field, name)?;
-    if name.trim().is_empty() {
+    if is_blank(name) {
         return Err(Error::invalid(field, "is blank; leave it out instead"));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(Error::invalid(
+            field,
+            "holds a control character such as a line break; a name is one line",
+        ));
     }
     if name.len() > MAX_NAME_BYTES {
         return Err(Error::invalid(field, format!("is {} bytes long; at most {MAX_NAME_BYTES}", name.len())));
@@ -211,19 +223,21 @@ fn check_name(field: &str, name: &str) -> Result<()> {
 
 /// Normalises an absolute path by its text alone: `.` and `..` resolved, separators single, no final one.
 ///
-/// Drive letters are accepted and written with forward slashes (`C:/work`), so that one directory has one spelling.
+/// Drive letters and network paths are accepted and written with forward slashes (`C:/work`, `\\\\server/share`), so
+/// that one directory has one spelling.
 ///
 /// # Errors
 /// [`Error::InvalidInput`] for a relative path: what it is relative to is not known here.
 pub fn normalize_dir(path: &str) -> Result<String> {
     check_name("working_dir", path)?;
     let drive = matches!(path.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic());
-    let slashed = if drive { path.replace('\\', "/") } else { path.to_owned() };
+    let network = path.starts_with("\\\\");
+    let slashed = if drive || network { path.replace('\\', "/") } else { path.to_owned() };
     let (root, rest) = if drive {
         let (letter, rest) = slashed.split_at(2);
-        (letter.to_ascii_uppercase(), rest)
+        (format!("{}/", letter.to_ascii_uppercase()), rest)
     } else {
-        (String::new(), slashed.as_str())
+        (if network { "\\\\" } else { "/" }.to_owned(), slashed.as_str())
     };
     if !rest.starts_with('/') {
         return Err(Error::invalid("working_dir", format!("{path:?} is not an absolute path")));
@@ -236,7 +250,7 @@ pub fn normalize_dir(path: &str) -> Result<String> {
             part => parts.push(part),
         }
     }
-    Ok(format!("{root}/{}", parts.join("/")))
+    Ok(format!("{root}{}", parts.join("/")))
 }
 
 #[cfg(test)]
@@ -253,8 +267,11 @@ mod tests {
     #[test]
     fn each_rule_names_its_field() {
         type Spoil = fn(&mut Episode);
-        let broken: [(&str, Spoil); 10] = [
+        let broken: [(&str, Spoil); 13] = [
             ("summary", |e| e.summary = " \n\t".into()),
+            ("summary", |e| e.summary = "\u{200B}\u{FEFF} ".into()),
+            ("user_id", |e| e.user_id = Some("a\nb".into())),
+            ("working_dir", |e| e.working_dir = Some("/a/../b".into())),
             ("summary", |e| e.summary = "a\0b".into()),
             ("body", |e| e.body = Some("\0".into())),
             ("key", |e| e.key = Some(" ".into())),
@@ -287,6 +304,9 @@ mod tests {
             ("/../..", "/"),
             ("c:\\Work\\x\\", "C:/Work/x"),
             ("/项目/记忆", "/项目/记忆"),
+            ("\\\\srv\\share\\x\\..", "\\\\srv/share"),
+            ("\\\\srv/share", "\\\\srv/share"),
+            ("//srv/share", "/srv/share"),
         ] {
             assert_eq!(normalize_dir(given).unwrap(), wanted);
         }

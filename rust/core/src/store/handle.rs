@@ -8,6 +8,7 @@ use super::seal::seal;
 use super::tables::{self, FORMAT_VERSION, META, OLDEST_READER, OpenTables};
 use super::view::{ReadView, Source};
 use crate::error::{Error, Result};
+use crate::ids::RecordId;
 use crate::time::{Clock, SystemClock};
 use redb::{
     Builder, ConcurrencyMode, Database, DatabaseError, ReadOnlyDatabase, ReadTransaction, ReadableDatabase,
@@ -185,6 +186,12 @@ impl Place {
     }
 
     fn open_file(&self, writable: bool, context: &Context) -> Result<File> {
+        // The home may have come with a cloned repository: a link in it may lead anywhere.
+        if fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_symlink()) {
+            return Err(
+                context.store("is a symbolic link; give the directory that it leads to as the home", None)
+            );
+        }
         let found = fs::metadata(&self.path).map_err(|error| match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory => failure::missing(&self.path),
             _ => context.io(error),
@@ -195,10 +202,18 @@ impl Place {
         }
         if found.len() == 0 {
             return Err(
-                context.store("is empty, not a store; remove it and repeat, or restore a backup", None)
+                context.store("is empty, not a store; move it away and repeat, or restore a backup", None)
             );
         }
-        OpenOptions::new().read(true).write(writable).open(&self.path).map_err(|error| context.io(error))
+        let mut options = OpenOptions::new();
+        options.read(true).write(writable);
+        #[cfg(unix)]
+        {
+            // A link or pipe that was put there since is not followed and not waited for.
+            let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+            std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits().cast_signed());
+        }
+        options.open(&self.path).map_err(|error| context.io(error))
     }
 }
 
@@ -304,7 +319,9 @@ fn initialise(db: &Database, context: &Context) -> Result<()> {
         let tables = OpenTables::open(&transaction).map_err(|e| context.fail(e))?;
         let mut meta = tables.meta.borrow_mut();
         let created = SystemClock.now().unix_micros().to_le_bytes();
-        let rows: [(&str, &[u8]); 4] = [
+        let id = RecordId::new_episode(SystemClock.now().unix_micros());
+        let rows: [(&str, &[u8]); 5] = [
+            (tables::META_STORE_ID, id.as_bytes()),
             (tables::META_FORMAT, &FORMAT_VERSION.to_le_bytes()),
             (tables::META_OLDEST_READER, &OLDEST_READER.to_le_bytes()),
             (tables::META_CREATED, &created),

@@ -8,6 +8,7 @@
 use crate::error::Holder;
 use crate::time::{Clock, SystemClock};
 use std::fs::{File, OpenOptions};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// Every note fills exactly this many bytes, so that none leaves a tail of a longer one.
@@ -38,11 +39,9 @@ impl HolderNote {
         options.write(true).create(true).truncate(false);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = open_regular(&mut options, &note_path(home));
         let arguments = std::env::args_os().map(|a| a.to_string_lossy().into_owned());
-        Self {
-            file: options.open(note_path(home)).ok(),
-            identity: format!("{} {{}} {}", std::process::id(), told(arguments)),
-        }
+        Self { file, identity: format!("{} {{}} {}", std::process::id(), told(arguments)) }
     }
 
     /// To be called right after the lock was got.
@@ -97,9 +96,28 @@ fn write_at_start(file: &File, bytes: &[u8]) {
     let _ = std::os::windows::fs::FileExt::seek_write(file, bytes, 0);
 }
 
+/// Opens the note only if it is a file of its own: the home may have come with a cloned repository, and a link in it
+/// leads to any file of this user, a pipe to a wait without end.
+fn open_regular(options: &mut OpenOptions, path: &Path) -> Option<File> {
+    #[cfg(unix)]
+    {
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        std::os::unix::fs::OpenOptionsExt::custom_flags(options, flags.bits().cast_signed());
+    }
+    let file = options.open(path).ok()?;
+    let found = file.metadata().ok()?;
+    #[cfg(unix)]
+    if std::os::unix::fs::MetadataExt::nlink(&found) != 1 {
+        return None;
+    }
+    found.is_file().then_some(file)
+}
+
 /// Who holds the lock of the store in `home`, if the note says so and that process lives.
 pub(super) fn current(home: &Path) -> Option<Holder> {
-    let note = std::fs::read_to_string(note_path(home)).ok()?;
+    let file = open_regular(OpenOptions::new().read(true), &note_path(home))?;
+    let mut note = String::new();
+    file.take(NOTE_BYTES as u64).read_to_string(&mut note).ok()?;
     let mut parts = note.strip_prefix("held ")?.trim_end().splitn(3, ' ');
     let pid: u32 = parts.next()?.parse().ok()?;
     let since = parts.next()?.to_owned();

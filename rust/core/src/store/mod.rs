@@ -37,7 +37,7 @@ use handle::{Handle, Identity, OpenError, Place};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use view::Source;
@@ -49,6 +49,9 @@ pub const STORE_FILE: &str = "episodes.redb";
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long closing waits for the writer thread before it is left behind.
 const CLOSE_BOUND: Duration = Duration::from_secs(5);
+
+/// The same when no caller waits for a write any more.
+const IDLE_CLOSE_BOUND: Duration = Duration::from_millis(500);
 
 /// How to open a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,6 +90,8 @@ struct Shared {
     current: Mutex<Option<Arc<Handle>>>,
     writer: Mutex<Option<Writer>>,
     closed: AtomicBool,
+    /// Callers that wait for a write.
+    waiting: AtomicUsize,
     /// Set when closing gave up on the writer thread: it must not write any more.
     abandoned: AtomicBool,
 }
@@ -147,6 +152,7 @@ impl Store {
             current: Mutex::new(memory.map(Arc::new)),
             writer: Mutex::new(None),
             closed: AtomicBool::new(false),
+            waiting: AtomicUsize::new(0),
             abandoned: AtomicBool::new(false),
         };
         Self { shared: ManuallyDrop::new(Arc::new(shared)) }
@@ -334,8 +340,10 @@ impl Shared {
             return;
         }
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // With nobody waiting for a write there is nothing to lose: a thread that is still busy waits for the lock.
+        let idle = self.waiting.load(Ordering::Acquire) == 0;
         if let Some(writer) = writer
-            && !writer.stop(CLOSE_BOUND)
+            && !writer.stop(if idle { IDLE_CLOSE_BOUND } else { CLOSE_BOUND })
         {
             self.abandoned.store(true, Ordering::Release);
         }

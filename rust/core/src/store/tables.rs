@@ -41,6 +41,8 @@ pub(super) const META_FORMAT: &str = "format_version";
 pub(super) const META_OLDEST_READER: &str = "oldest_reader";
 /// `i64`: microseconds since 1970 at which the file was made.
 pub(super) const META_CREATED: &str = "created";
+/// 16 bytes, random: which store this is, so that what is derived from it is not taken for another's.
+pub(super) const META_STORE_ID: &str = "store_id";
 /// `u64`: number of the last row of `changes`, 0 before the first.
 pub(super) const META_LAST_SEQUENCE: &str = "last_sequence";
 /// `u32`: the embedder this home belongs to; absent before the first vector.

@@ -242,6 +242,11 @@ impl<'t> ReadView<'t> {
         })
     }
 
+    /// Which store this is: 16 random bytes from its making.
+    pub fn store_id(&self) -> Result<[u8; 16]> {
+        self.required(tables::META_STORE_ID)
+    }
+
     /// When the file was made.
     pub fn created(&self) -> Result<Moment> {
         let micros = self.required(tables::META_CREATED).map(i64::from_le_bytes)?;

@@ -58,7 +58,10 @@ impl<'t> WriteView<'t> {
         {
             return Err(Error::Conflict {
                 what: format!("key {key:?}"),
-                detail: format!("it belongs to episode {owner} in scope {:?}", episode.scope.as_str()),
+                detail: format!(
+                    "belongs to episode {owner} in scope {:?}; update that one, or give another key",
+                    episode.scope.as_str()
+                ),
             });
         }
         let json = episode.to_json()?;

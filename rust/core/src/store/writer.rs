@@ -162,10 +162,14 @@ where
     let state = Arc::new(AtomicU8::new(QUEUED));
     let (reply, answer) = sync_channel(1);
     let job = Typed { work, result: None, state: Arc::clone(&state), reply };
-    send(shared, Message::Job(Box::new(job)))?;
-    await_answer(shared, wait, &answer, || {
-        state.compare_exchange(QUEUED, CANCELLED, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    })
+    shared.waiting.fetch_add(1, Ordering::AcqRel);
+    let outcome = send(shared, Message::Job(Box::new(job))).and_then(|()| {
+        await_answer(shared, wait, &answer, || {
+            state.compare_exchange(QUEUED, CANCELLED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        })
+    });
+    shared.waiting.fetch_sub(1, Ordering::AcqRel);
+    outcome
 }
 
 /// Has the writer thread open the file for writing.

@@ -44,16 +44,6 @@ pub(super) static CLASS: [u8; 256] = {
     table
 };
 
-/// Code points without a look of their own: zero-width and bidirectional controls, soft hyphen, byte order mark,
-/// variation selectors, fillers (Unicode's `Default_Ignorable_Code_Point`).
-pub(super) fn is_ignorable(c: char) -> bool {
-    matches!(c,
-        '\u{AD}' | '\u{34F}' | '\u{61C}' | '\u{115F}'..='\u{1160}' | '\u{17B4}'..='\u{17B5}' | '\u{180B}'..='\u{180F}'
-        | '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{3164}' | '\u{FE00}'..='\u{FE0F}'
-        | '\u{FEFF}' | '\u{FFA0}' | '\u{FFF0}'..='\u{FFF8}' | '\u{1BCA0}'..='\u{1BCA3}' | '\u{1D173}'..='\u{1D17A}'
-        | '\u{E0000}'..='\u{E0FFF}')
-}
-
 /// Hebrew points and accents, Arabic vowel signs and the tatweel: written or left out at will.
 pub(super) fn is_optional_mark(c: char) -> bool {
     matches!(c,

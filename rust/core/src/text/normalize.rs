@@ -1,6 +1,7 @@
 //! From text as written to text as compared: compatibility forms, case, accents.
 
-use super::chars::{is_ignorable, is_optional_mark, plain_form};
+use super::chars::{is_optional_mark, plain_form};
+use crate::unicode::is_ignorable;
 use unicode_normalization::char::is_combining_mark;
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 

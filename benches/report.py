@@ -1,0 +1,64 @@
+"""The figures of a benchmark run as a page: times, recall beside them, the sync floor beside durable ones."""
+
+import json
+import os
+import platform
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+HEAD = """# Benchmarks
+
+10,000 records of 40 to 120 words with 384 dimensions, seeded; release build; everything through Python,
+on the machine named below. `make bench` prints this page, `make bench-docs` writes it.
+
+Times are medians with the fastest and the slowest beside them. `recall@10` is measured against exact
+scores in float64 over every document. The sync floor is the median of appending 4 KiB and syncing, taken
+in the same run: what any durable write costs on this disk.
+"""
+
+
+def scaled(seconds: float) -> str:
+    """A time in the unit that reads best."""
+    for unit, factor in (("s", 1), ("ms", 1e3), ("µs", 1e6)):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def row(benchmark: dict[str, Any]) -> str:
+    """One line of the table."""
+    stats = benchmark["stats"]
+    beside = []
+    for name, value in benchmark["extra_info"].items():
+        words = name.replace("recall_at_10", "recall@10").replace("_ms", " (ms)").replace("_", " ")
+        beside.append(f"{words} {value:,}" if isinstance(value, int) else f"{words} {value:g}")
+    name = benchmark["name"].removeprefix("test_").replace("_", " ")
+    times = f"{scaled(stats['median'])} | {scaled(stats['min'])} | {scaled(stats['max'])}"
+    return f"| {name} | {times} | {', '.join(beside)} |"
+
+
+def page(run: dict[str, Any]) -> str:
+    """The whole page."""
+    cpu = run["machine_info"]["cpu"].get("brand_raw", platform.processor())
+    machine = (
+        f"{cpu}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}, "
+        f"Python {platform.python_version()}, numpy {version('numpy')}, otolith {version('otolith')}."
+    )
+    lines = [HEAD, machine, "", "| what | median | fastest | slowest | beside it |", "|---|---|---|---|---|"]
+    lines += [row(benchmark) for benchmark in sorted(run["benchmarks"], key=lambda b: b["fullname"])]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Reads the run named first, prints the page or writes it to the file named second."""
+    text = page(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    if len(sys.argv) > 2:
+        Path(sys.argv[2]).write_text(text, encoding="utf-8")
+    else:
+        sys.stdout.write(text)
+
+
+if __name__ == "__main__":
+    main()
