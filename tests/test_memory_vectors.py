@@ -441,3 +441,11 @@ def test_a_long_record_gets_a_vector_for_each_part(home: Path, configured: Embed
         assert len(configured.texts) > 2
         assert memory.coverage().vectorized == 1
         assert memory.recall("needle", legs=["vector"])
+
+
+@pytest.mark.parametrize("spec", ["magic:1", "openai:", "hash:abc", "python:nothing", ""])
+def test_an_embedder_of_no_known_form_makes_no_home(home: Path, spec: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        Memory.open(home, embedder=spec)
+    assert caught.value.field == "embedder"
+    assert not home.exists()

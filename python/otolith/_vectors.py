@@ -161,9 +161,11 @@ class Vectors:
         return Attached(done.attached, done.refused, done.outdated)
 
     def waiting(self, ids: Sequence[str]) -> int:
-        """How many of these records lack a current vector that this embedder could make."""
-        if self.embedder is None or not ids or self._other() is not None:
+        """How many of these records lack a current vector of this embedder."""
+        if self.embedder is None or not ids:
             return 0
+        if self._other() is not None:
+            return len(ids)  # as the coverage of this embedder counts them
         return len(self._engine.pending(ids=list(ids)))
 
     def require(self) -> Embedder:

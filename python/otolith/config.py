@@ -532,11 +532,25 @@ def _line_of(text: str, name: str) -> int:
     return next((number for number, line in enumerate(text.split("\n"), 1) if head.match(line)), 1)
 
 
+def checked_embedder(spec: str) -> str:
+    """Returns an embedder spec of usable form.
+
+    Args:
+        spec: Such as `none` or `openai:MODEL`.
+
+    Raises:
+        InvalidInput: It is of no known form.
+    """
+    return str(_checked(SETTINGS["embedder"], spec, "embedder"))
+
+
 def _checked(setting: Setting, raw: object, place: str) -> Any:
     try:
         return setting.parse(raw)
     except ValueError as error:
-        found = "" if setting.secret else f", found {raw!r}"
+        # Python does not write out numbers of thousands of digits.
+        shown = "a huge number" if isinstance(raw, int) and abs(raw) > 1 << 63 else repr(raw)
+        found = "" if setting.secret else f", found {shown}"
         raise InvalidInput(f"{place}: {error}{found}", field=setting.name) from None
 
 

@@ -9,9 +9,20 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from ._arguments import (
+    as_ours,
+    check_batch,
+    check_embed,
+    check_progress,
+    embedder_spec,
+    home_path,
+    length_of,
+    record_and_vector,
+    settings_for,
+    waiting,
+)
 from ._core import Coverage, Engine, Episode, Hit, Report
-from ._fields import episode_fields, filter_fields, flag, moment, record_fields, series, shown
-from ._files import absolute
+from ._fields import filter_fields, flag, moment, record_fields, series, shown
 from ._vectors import Vectors, logger
 from .embedders.objects import wrap
 from .exceptions import EmbedderError, InvalidInput, OtolithError
@@ -44,7 +55,6 @@ Id: TypeAlias = "str | Episode | Hit"
 
 _PAGE = 256
 _EMBED_AT_ONCE = 64
-_LARGEST_BATCH = 1_000_000
 
 
 class Memory:
@@ -97,12 +107,15 @@ class Memory:
             EmbedderUnavailable: The embedder that was asked for here cannot be had.
         """
         if home is not None:
-            home = _home(home)
+            home = home_path(home)
         flag("create", create)
         flag("read_only", read_only)
-        settings = _settings(home, config)
-        if embedder is not None and not isinstance(embedder, str):
-            embedder = wrap(embedder)  # refused before a home is made
+        settings = settings_for(home, config)
+        # Refused before a home is made.
+        if isinstance(embedder, str):
+            embedder = embedder_spec(embedder)
+        elif embedder is not None:
+            embedder = wrap(embedder)
         engine = Engine.open(
             home if home is not None else settings.home,
             scope=scope,
@@ -150,7 +163,7 @@ class Memory:
             InvalidInput: A field is wrong or unknown.
             StoreError: It could not be stored.
         """
-        _check_embed(embed)
+        check_embed(embed)
         if not isinstance(summary, str):
             raise InvalidInput(f"summary: give a str, not {type(summary).__name__}", field="summary")
         given = {"summary": summary, **fields}
@@ -181,11 +194,11 @@ class Memory:
             embed: `now` embeds each batch after its commit, as long as the embedder answers.
             progress: Called after each batch with (written or failed so far, total if known).
         """
-        _check_embed(embed)
-        _check_batch(batch)
-        _check_progress(progress)
+        check_embed(embed)
+        check_batch(batch)
+        check_progress(progress)
         supply = iter(series("episodes", episodes, "records"))
-        total = _length(episodes)
+        total = length_of(episodes)
         failed: list[tuple[int, OtolithError]] = []
         ids: list[str | None] = []
         created = unchanged = attached = refused = written = waiting = 0
@@ -198,7 +211,7 @@ class Memory:
             vectors: list[VectorLike | None] = []
             for place, one in enumerate(part, start):
                 try:
-                    record, vector = _record(one)
+                    record, vector = record_and_vector(one)
                 except OtolithError as error:
                     failed.append((place, error))
                 else:
@@ -210,7 +223,7 @@ class Memory:
             outcomes = self._engine.put_many(records, vectors=given) if records else []
             for place, vector, outcome in zip(places, vectors, outcomes, strict=True):
                 if outcome.episode is None:
-                    failed.append((place, _told(outcome.error)))
+                    failed.append((place, as_ours(outcome.error)))
                     continue
                 ids[place] = outcome.episode.id
                 written += 1
@@ -322,10 +335,10 @@ class Memory:
         Raises:
             EmbedderError: The handle has no embedder, or the home's vectors are of another.
         """
-        _check_batch(batch)
-        _check_progress(progress)
+        check_batch(batch)
+        check_progress(progress)
         self._vectors.require()
-        total = _waiting(self._engine.coverage())
+        total = waiting(self._engine.coverage())
         embedded = refused = outdated = 0
         error: OtolithError | None = None
         after: str | None = None
@@ -346,7 +359,7 @@ class Memory:
             embedded=embedded,
             refused=refused,
             outdated=outdated,
-            remaining=_waiting(self._engine.coverage()),
+            remaining=waiting(self._engine.coverage()),
             error=error,
         )
 
@@ -603,7 +616,7 @@ class Memory:
         from .transfer import import_export, import_lines
 
         flag("partial", partial)
-        _check_progress(progress)
+        check_progress(progress)
         if not isinstance(format, str):
             raise InvalidInput(f"format: give a str, not {type(format).__name__}", field="format")
         if format == "otolith":
@@ -666,71 +679,3 @@ class Memory:
     def __repr__(self) -> str:
         scope = f", scope={self._engine.scope!r}" if self._engine.scope else ""
         return f"Memory({self._engine.home!r}{scope}, embedder={self._vectors.spec!r})"
-
-
-def _home(home: object) -> str:
-    if not isinstance(home, (str, os.PathLike)):
-        raise InvalidInput(f"home: give a path, not {type(home).__name__}", field="home")
-    path = os.fspath(home)
-    if not isinstance(path, str) or not path.strip() or "\0" in path:
-        raise InvalidInput(f"home: {path!r} is not a path", field="home")
-    return absolute("home", path)
-
-
-def _settings(home: str | None, config: Settings | Mapping[str, Any] | None) -> Settings:
-    from .config import Settings, resolve
-
-    if isinstance(config, Settings):
-        return config
-    if config is not None and not isinstance(config, Mapping):
-        raise InvalidInput(f"config: give a mapping of settings, not {type(config).__name__}", field="config")
-    return resolve(home=home, flags=config)
-
-
-def _record(one: object) -> tuple[dict[str, Any], VectorLike | None]:
-    """Checked fields of one record of `remember_many`, and its vector."""
-    if isinstance(one, Episode):
-        return {**record_fields(episode_fields(one)), "id": one.id}, None
-    if isinstance(one, str):
-        return record_fields({"summary": one}), None
-    if not isinstance(one, Mapping):
-        raise InvalidInput(
-            f"episode: give an Episode, dict or str, not {type(one).__name__}", field="episode"
-        )
-    given = dict(one)
-    vector = given.pop("vector", None)
-    id = given.pop("id", None)
-    checked = record_fields(given)
-    if id is not None:
-        checked["id"] = record_id(id)
-    return checked, vector
-
-
-def _length(given: object) -> int | None:
-    try:
-        return len(given)  # type: ignore[arg-type]
-    except TypeError:
-        return None
-
-
-def _told(error: Exception | None) -> OtolithError:
-    return error if isinstance(error, OtolithError) else OtolithError(str(error))
-
-
-def _waiting(coverage: Coverage) -> int:
-    return coverage.pending + coverage.stale
-
-
-def _check_embed(embed: object) -> None:
-    if not isinstance(embed, str) or embed not in ("now", "later"):
-        raise InvalidInput(f"embed: {shown(embed)} is not one of now, later", field="embed")
-
-
-def _check_progress(progress: object) -> None:
-    if progress is not None and not callable(progress):
-        raise InvalidInput(f"progress: give a function, not {type(progress).__name__}", field="progress")
-
-
-def _check_batch(value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _LARGEST_BATCH:
-        raise InvalidInput(f"batch: {shown(value)} is not a number from 1 to {_LARGEST_BATCH}", field="batch")
