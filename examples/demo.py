@@ -55,7 +55,7 @@ def main() -> None:
         otolith("import", str(DATA / "sessions.jsonl"), "--format", "jsonl", *fields)
         asked = [str(one["question"]) for one in questions if one["id"] in ASKED]
         for place, question in enumerate(asked):
-            otolith("recall", question, "-k", "3", *([] if place else ["--explain"]))
+            otolith("recall", question, "-k", "1" if place else "3", "--explain")
         embedder = resolve().get("embedder")
         if embedder in ("none", "auto"):
             print(
@@ -67,7 +67,7 @@ def main() -> None:
         else:
             print(f"\nThe same with {embedder}:")
             if otolith("embed", needed=False):
-                otolith("recall", "an endpoint that forgot to check who was calling", "-k", "3")
+                otolith("recall", "an endpoint that forgot to check who was calling", "-k", "3", "--explain")
             else:
                 print("\nThe embedder cannot be used now, so this goes on with words alone.")
         otolith("status")
