@@ -187,3 +187,13 @@ def test_a_home_that_is_named_is_the_users_own_choice(cli: Cli) -> None:
         assert values(cli, **kwargs)["embedder_url"][0] == "http://127.0.0.1:9/v1"
     told = cli("config", "show", "--json", "--home", str(home), env=FOUND).json
     assert (told["trusted"], told["home_source"], told["ignored"]) == (True, "flag", [])
+
+
+def test_a_linked_config_of_a_home_is_not_written_through(cli: Cli) -> None:
+    """A cloned home held a link in place of its config, and a setting went to the file it led to."""
+    cli("init")
+    outside = cli.home.parent / "outside.toml"
+    (cli.home / "config.toml").symlink_to(outside)
+    done = cli("config", "set", "lock_timeout", "5", code=1)
+    assert "symbolic link" in done.err
+    assert not outside.exists()

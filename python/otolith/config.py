@@ -358,7 +358,7 @@ def user_home() -> Path:
     return user_data_path("otolith", appauthor=False)
 
 
-def write(file: Path, name: str, raw: str | None, *, mode: int = 0o600) -> Any:
+def write(file: Path, name: str, raw: str | None, *, mode: int = 0o600, follow: bool = False) -> Any:
     """Sets one setting in a config.toml and keeps the rest of it, comments included.
 
     Args:
@@ -366,6 +366,7 @@ def write(file: Path, name: str, raw: str | None, *, mode: int = 0o600) -> Any:
         name: Name of the setting.
         raw: The value as text; None removes the setting.
         mode: Permissions of a new file; those of an existing one stay.
+        follow: Whether a symbolic link is followed: the user's own file may be one, a home's may not.
 
     Returns:
         The value as it will be read back, None if it was removed.
@@ -393,6 +394,9 @@ def write(file: Path, name: str, raw: str | None, *, mode: int = 0o600) -> Any:
     content = tomlkit.dumps(document).encode()
     if before is not None and before.startswith(b"\xef\xbb\xbf"):
         content = b"\xef\xbb\xbf" + content
+    if file.is_symlink() and not follow:
+        # It may have come with a cloned repository, and lead to any file of this user.
+        raise InvalidInput(f"{file}: is a symbolic link; edit the file that it leads to", field=FILE_NAME)
     keep = stat.S_IMODE(file.stat().st_mode) if before is not None else mode
     replace_file(file, content, mode=keep & ~0o077 if setting.secret else keep)
     return value

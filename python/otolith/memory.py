@@ -282,8 +282,8 @@ class Memory:
     def trust(self, id: Id) -> Episode:
         """Makes a record trusted, whoever wrote it: for one that somebody looked at.
 
-        A write can lower trust, and only this raises it. Another text makes it untrusted again if its writer
-        is.
+        A write can lower trust, and only this raises it. A change by a writer that is not trusted lowers it
+        again.
 
         Args:
             id: The record.

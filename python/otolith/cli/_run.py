@@ -11,6 +11,7 @@ import click
 from otolith import env
 from otolith.cli._invocation import Invocation
 from otolith.cli._root import PROGRAM, root
+from otolith.cli._text import printable
 from otolith.exceptions import OtolithError
 
 INTERRUPTED = 130
@@ -27,7 +28,10 @@ def run(argv: Sequence[str] | None = None) -> int:
     if instruction:
         from click.shell_completion import shell_complete
 
-        return shell_complete(root, {}, PROGRAM, _COMPLETE_VARIABLE, instruction)
+        try:
+            return shell_complete(root, {}, PROGRAM, _COMPLETE_VARIABLE, instruction)
+        except (KeyError, ValueError, IndexError):
+            return 1  # asked by something that is not a shell
     invocation = Invocation(json="--json" in arguments[: _end_of_options(arguments)])
     try:
         code = _invoke(arguments, invocation)
@@ -163,5 +167,5 @@ def _show_traceback() -> bool:
         return False
     import traceback
 
-    traceback.print_exc()
+    sys.stderr.write(printable(traceback.format_exc()))
     return True

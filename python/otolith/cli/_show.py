@@ -38,18 +38,24 @@ def episode_lines(episode: "Episode") -> list[str]:
     for name, label in _LABELS:
         value = getattr(episode, name)
         if value not in (None, ""):
-            lines.append(f"{label:<11} {value}")
+            lines.append(_field(label, value))
     for name, label in (("tags", "tags"), ("key_decisions", "decision"), ("files_modified", "file")):
         values = getattr(episode, name)
         if name == "tags" and values:
-            lines.append(f"{label:<11} {', '.join(values)}")
+            lines.append(_field(label, ", ".join(values)))
         elif values:
-            lines.extend(f"{label:<11} {value}" for value in values)
-    lines.extend(f"{'meta':<11} {name}={value}" for name, value in sorted(episode.metadata.items()))
+            lines.extend(_field(label, value) for value in values)
+    lines.extend(_field("meta", f"{name}={value}") for name, value in sorted(episode.metadata.items()))
     lines.extend(["", *_indented(episode.summary)])
     if episode.body:
         lines.extend(["", *_indented(episode.body)])
     return lines
+
+
+def _field(label: str, value: object) -> str:
+    """Returns one line, whatever the value holds: stored text must not look like a field beside its own."""
+    shown = str(value).replace("\\", "\\\\") if "\n" in str(value) else str(value)
+    return f"{label:<11} " + shown.replace("\r", "\\r").replace("\n", "\\n").replace("\t", "\\t")
 
 
 def one_line(*columns_before: str, text: str) -> str:

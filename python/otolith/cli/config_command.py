@@ -122,7 +122,7 @@ def set_(invocation: Invocation, name: str, value: str | None, user: bool, unset
     # Only trust that was there before is renewed: setting one thing must not let the rest of a cloned file
     # in.
     renew = not user and settings.home_source == "found" and settings.trusted
-    written = config.write(file, name, value)
+    written = config.write(file, name, value, follow=user)
     if renew:
         trusted.add(settings.home, config.read_bytes(file))
     after = config.resolve(home=invocation.home)

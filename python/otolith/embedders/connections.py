@@ -116,27 +116,34 @@ class Connections:
 
     def close(self) -> None:
         """Closes the connections that are not in use; they are opened again when needed."""
+        self._leave_parent()
         with self._lock:
             idle, self._idle = self._idle, []
-            own = self._owner == os.getpid()
-        for line in idle if own else ():
+        for line in idle:
             line.close()
 
     def _take(self) -> _Line:
         import httpx
 
+        self._leave_parent()
         with self._lock:
-            if self._owner != os.getpid():  # a forked child leaves the parent's connections alone
-                self._owner, self._idle = os.getpid(), []
             if self._idle:
                 return self._idle.pop()
-            if self._tls is None:
-                self._tls = httpx.create_ssl_context(trust_env=self._proxied)
-            return _Line(httpx.Client(follow_redirects=False, trust_env=self._proxied, verify=self._tls))
+        # Tens of milliseconds, outside the lock; two threads may do it at once, and either result will do.
+        tls = self._tls
+        if tls is None:
+            tls = self._tls = httpx.create_ssl_context(trust_env=self._proxied)
+        return _Line(httpx.Client(follow_redirects=False, trust_env=self._proxied, verify=tls))
+
+    def _leave_parent(self) -> None:
+        """A forked child leaves the connections of its parent alone, and its lock: nobody here gives it back."""
+        if self._owner != os.getpid():
+            self._lock, self._idle, self._owner = threading.Lock(), [], os.getpid()
 
     def _give_back(self, line: _Line) -> None:
+        self._leave_parent()
         with self._lock:
-            if self._owner == os.getpid() and len(self._idle) < _IDLE:
+            if len(self._idle) < _IDLE:
                 self._idle.append(line)
                 return
         line.close()

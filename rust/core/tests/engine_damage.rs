@@ -210,3 +210,57 @@ fn a_record_written_again_by_id_stays_in_its_scope() {
     assert!(matches!(&error, Error::Conflict { what, .. } if what.contains('k')), "{error}");
     assert!(!error.to_string().contains("changed since"), "{error}");
 }
+
+/// The same records, the same steps, another text, and on from there: told apart by the nonce of the commit.
+#[test]
+fn a_history_of_the_same_steps_is_another_history() {
+    let home = tempfile::tempdir().unwrap();
+    let store = home.path().join("episodes.redb");
+    let engine = open(home.path());
+    let id = put(&engine, "state alpha", None).id;
+    engine.close().unwrap();
+    let backup = std::fs::read(&store).unwrap();
+    let change = |summary: &str| {
+        let engine = open(home.path());
+        let fields = EpisodePatch { summary: Some(summary.to_owned()), ..EpisodePatch::default() };
+        engine.update(&Wait::default(), id, fields, None).unwrap();
+        engine.close().unwrap();
+    };
+    change("state beta");
+    let reader =
+        Engine::open(home.path(), EngineOptions { read_only: true, ..EngineOptions::default() }).unwrap();
+    assert_eq!(found(&reader, "beta"), ["state beta"]);
+    std::fs::write(&store, &backup).unwrap();
+    change("state gamma");
+    put(&open(home.path()), "one more", None);
+    match reader.recall(&Recall { query: Some("gamma"), ..Recall::default() }) {
+        Ok(report) => assert_eq!(report.hits.len(), 1),
+        Err(error) => assert!(matches!(error, Error::StoreCorrupt { .. } | Error::Store { .. }), "{error}"),
+    }
+}
+
+#[test]
+fn trust_outlives_the_same_text_and_no_origin_that_is_claimed() {
+    let home = tempfile::tempdir().unwrap();
+    let web =
+        Engine::open(home.path(), EngineOptions { origin: Origin::Web, ..EngineOptions::default() }).unwrap();
+    let fields = |summary: &str| EpisodePatch {
+        summary: Some(summary.to_owned()),
+        key: Some(Some("k".to_owned())),
+        ..EpisodePatch::default()
+    };
+    let write = |fields| web.put(&Wait::default(), Put { fields, ..Put::default() });
+    let first = write(fields("seen")).unwrap().episode;
+    web.trust(&Wait::default(), first.id).unwrap();
+    let again = write(fields("seen")).unwrap();
+    assert_eq!((again.changed, again.episode.trust), (false, Trust::Trusted));
+    assert_eq!(write(fields("unseen")).unwrap().episode.trust, Trust::Untrusted);
+
+    let claimed = EpisodePatch { origin: Some(Origin::User), key: None, ..fields("I am the user") };
+    assert_eq!(write(claimed.clone()).unwrap().episode.trust, Trust::Untrusted);
+    assert!(write(EpisodePatch { trust: Some(Trust::Trusted), ..claimed }).is_err());
+    let mut brought = put(&open(home.path()), "trusted", None);
+    brought.id = otolith_core::RecordId::new_episode(brought.created_at.unix_micros());
+    web.restore(&Wait::default(), vec![brought.clone()]).unwrap();
+    assert_eq!(web.get(brought.id).unwrap().trust, Trust::Untrusted);
+}

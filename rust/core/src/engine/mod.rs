@@ -200,10 +200,10 @@ impl Engine {
     /// The copy in memory, brought up to the last commit of any process.
     fn served(&self) -> Result<RwLockReadGuard<'_, Served>> {
         loop {
-            let sequence = self.store.last_sequence()?;
+            let position = self.store.read(served::position)?;
             {
                 let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
-                if served.is_current(sequence) {
+                if served.is_current(position) {
                     return Ok(served);
                 }
             }

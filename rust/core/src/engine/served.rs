@@ -107,9 +107,9 @@ impl Served {
         self.built.as_ref().map(|b| b.position)
     }
 
-    /// Whether exactly the changes up to number `sequence` are applied.
-    pub(super) fn is_current(&self, sequence: u64) -> bool {
-        self.built.as_ref().is_some_and(|b| b.position.sequence == sequence)
+    /// Whether exactly the changes up to `position` are applied.
+    pub(super) fn is_current(&self, position: Position) -> bool {
+        self.built.as_ref().is_some_and(|b| b.position == position)
     }
 
     /// Whether most document numbers are dead.
@@ -322,7 +322,8 @@ pub(super) fn changes(
     Ok(Some(Update { position, count, embedder, records }))
 }
 
-fn position(view: &ReadView<'_>) -> Result<Position> {
+/// Where the store is now: three look-ups, some microseconds.
+pub(super) fn position(view: &ReadView<'_>) -> Result<Position> {
     let sequence = view.last_sequence()?;
     let change = match sequence.checked_sub(1) {
         Some(before) => view.changes_since(before, 1)?.pop(),

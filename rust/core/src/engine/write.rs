@@ -113,12 +113,13 @@ impl Engine {
             self.scope_for(Some(episode.scope.clone()))?;
             episode.to_json()?;
         }
-        let scope = self.options.scope.clone();
+        let (writer, scope) = (self.writer(), self.options.scope.clone());
         self.store.write(wait, move |view| {
             let mut counts = (0, 0, 0);
             for episode in &episodes {
                 let previous = visible(view, &scope, episode.id)?;
                 let mut episode = episode.clone();
+                writer.distrust(&mut episode);
                 // A file does not make trusted what is not.
                 if previous.as_ref().is_some_and(|p| p.trust == Trust::Untrusted) {
                     episode.trust = Trust::Untrusted;
@@ -177,9 +178,7 @@ impl Engine {
                 return Ok(previous);
             }
             // What an untrusted writer changed is no longer what was trusted.
-            if writer.origin.default_trust() == Trust::Untrusted {
-                episode.trust = Trust::Untrusted;
-            }
+            writer.distrust(&mut episode);
             episode.updated_at = after(writer.now, &previous);
             episode.to_json()?;
             replace(view, &episode, Some(&previous))?;
@@ -280,9 +279,17 @@ impl Writer {
         let id = put.id.unwrap_or_else(|| RecordId::new_episode(self.now.unix_micros()));
         let mut trial =
             Episode::new(id, self.now, self.scope.clone(), put.fields.origin.unwrap_or(self.origin));
+        self.distrust(&mut trial);
         put.fields.clone().apply(&mut trial)?;
         trial.to_json()?;
         Ok(put)
+    }
+
+    /// A record is not trusted more than the handle it came through, whatever origin it names.
+    fn distrust(&self, episode: &mut Episode) {
+        if self.origin.default_trust() == Trust::Untrusted {
+            episode.trust = Trust::Untrusted;
+        }
     }
 
     fn write(&self, view: &mut WriteView<'_>, put: &Put) -> Result<Written> {
@@ -314,7 +321,18 @@ impl Writer {
             episode.extra.clone_from(&previous.extra);
             episode.key.clone_from(&previous.key);
         }
+        self.distrust(&mut episode);
         put.fields.clone().apply(&mut episode)?;
+        // The same again is what was trusted.
+        if let Some(previous) = &previous
+            && put.fields.trust.is_none()
+        {
+            let mut same = episode.clone();
+            same.trust = previous.trust;
+            if same_content(&same, previous) {
+                episode = same;
+            }
+        }
         let created = previous.is_none();
         let unchanged = previous.as_ref().is_some_and(|previous| same_content(&episode, previous));
         if unchanged && let Some(previous) = &previous {

@@ -31,11 +31,13 @@ pub struct Change {
     pub kind: RecordKind,
     /// To which one.
     pub id: RecordId,
+    /// Random number of the transaction: tells this history from another that took the same steps.
+    pub nonce: u64,
 }
 
 impl Change {
-    pub(super) fn body(operation: Operation, kind: RecordKind, id: RecordId) -> [u8; 18] {
-        let mut body = [0; 18];
+    pub(super) fn body(operation: Operation, kind: RecordKind, id: RecordId, nonce: u64) -> [u8; 26] {
+        let mut body = [0; 26];
         body[0] = match operation {
             Operation::Put => 1,
             Operation::Delete => 2,
@@ -44,12 +46,13 @@ impl Change {
         body[1] = match kind {
             RecordKind::Episode => 1,
         };
-        body[2..].copy_from_slice(id.as_bytes());
+        body[2..18].copy_from_slice(id.as_bytes());
+        body[18..].copy_from_slice(&nonce.to_le_bytes());
         body
     }
 
     pub(super) fn parse(sequence: u64, body: &[u8]) -> Option<Self> {
-        let [operation, kind, id @ ..] = body else { return None };
+        let ([operation, kind, id @ ..], nonce) = body.split_last_chunk::<8>()? else { return None };
         let operation = match operation {
             1 => Operation::Put,
             2 => Operation::Delete,
@@ -61,7 +64,7 @@ impl Change {
             _ => return None,
         };
         let id = RecordId::from_bytes(id.try_into().ok()?).ok()?;
-        Some(Self { sequence, operation, kind, id })
+        Some(Self { sequence, operation, kind, id, nonce: u64::from_le_bytes(*nonce) })
     }
 }
 
@@ -146,11 +149,11 @@ mod tests {
     fn bodies_round_trip_and_nonsense_is_refused() {
         let id = RecordId::new_episode(1);
         for operation in [Operation::Put, Operation::Delete, Operation::Embed] {
-            let body = Change::body(operation, RecordKind::Episode, id);
+            let body = Change::body(operation, RecordKind::Episode, id, 77);
             let change = Change::parse(9, &body).unwrap();
-            assert_eq!((change.sequence, change.operation, change.id), (9, operation, id));
+            assert_eq!((change.sequence, change.operation, change.id, change.nonce), (9, operation, id, 77));
         }
-        for bad in [&[][..], &[1], &[0; 18], &[9; 18], &[1; 17]] {
+        for bad in [&[][..], &[1], &[0; 26], &[9; 26], &[1; 25], &[1; 7]] {
             assert_eq!(Change::parse(1, bad), None);
         }
         for vector in [Embedded::Row(vec![1.5, -0.0, f32::MIN_POSITIVE]), Embedded::Refused("zéro".into())] {

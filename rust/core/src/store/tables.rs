@@ -7,7 +7,7 @@
 //! | `keys` | (scope, key) | record id, 16 bytes |
 //! | `embeddings` | (embedder number `u32`, record id, chunk number `u32`) | kind `u8`, text hash `u128`, then for kind 0 the row as `f32`s, for kind 1 the reason of the refusal in UTF-8 |
 //! | `embedders` | number `u32` | dimensions `u32`, then the fingerprint in UTF-8 |
-//! | `changes` | sequence number `u64`, from 1 | operation `u8` (1 put, 2 delete, 3 embed), kind `u8` (1 episode), record id |
+//! | `changes` | sequence number `u64`, from 1 | operation `u8` (1 put, 2 delete, 3 embed), kind `u8` (1 episode), record id, random `u64` of the transaction |
 //! | `meta` | name | see the `META_` constants |
 //!
 //! Key bytes for the checksum: integers little-endian, ids as they are, strings in UTF-8, the parts of a tuple

@@ -8,6 +8,7 @@ use super::view::{ReadView, Source};
 use crate::episode::{Episode, Scope};
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
+use std::hash::{BuildHasher, RandomState};
 use std::ops::Deref;
 
 /// Everything of [`ReadView`], and changes. All of it becomes visible and durable together, or not at all.
@@ -16,6 +17,8 @@ pub struct WriteView<'t> {
     sequence: u64,
     first_sequence: u64,
     changed: bool,
+    /// Random number of this transaction, in each of its changes.
+    nonce: u64,
 }
 
 impl<'t> Deref for WriteView<'t> {
@@ -30,7 +33,9 @@ impl<'t> WriteView<'t> {
     pub(super) fn new(tables: OpenTables<'t>, context: &'t Context) -> Result<Self> {
         let read = ReadView { source: Source::Open(Box::new(tables)), context };
         let sequence = read.last_sequence()?;
-        Ok(Self { read, sequence, first_sequence: sequence, changed: false })
+        // Seeded by the system anew for every state.
+        let nonce = RandomState::new().hash_one(sequence);
+        Ok(Self { read, sequence, first_sequence: sequence, changed: false, nonce })
     }
 
     /// Number of the last change, this transaction's own among them.
@@ -216,8 +221,11 @@ impl<'t> WriteView<'t> {
 
     fn log(&mut self, operation: Operation, id: RecordId) -> Result<()> {
         let sequence = self.sequence + 1;
-        let value =
-            seal("changes", &sequence.to_le_bytes(), &Change::body(operation, RecordKind::Episode, id));
+        let value = seal(
+            "changes",
+            &sequence.to_le_bytes(),
+            &Change::body(operation, RecordKind::Episode, id, self.nonce),
+        );
         let mut table = self.read.tables()?.changes.borrow_mut();
         table.insert(sequence, value.as_slice()).map_err(|e| self.read.context.fail(e))?;
         self.sequence = sequence;

@@ -189,14 +189,18 @@ fn await_answer<T>(
     let deadline = wait.deadline;
     loop {
         let left = deadline.saturating_sub(started.elapsed());
-        let pause = if wait.interrupted.is_some() { left.min(POLL) } else { left };
+        let pause = left.min(POLL);
         match answer.recv_timeout(pause) {
             Ok(result) => return result,
             Err(RecvTimeoutError::Disconnected) => return Err(failure::closed(&shared.place.path)),
             Err(RecvTimeoutError::Timeout) => {}
         }
         let interrupted = wait.interrupted.is_some_and(|interrupted| interrupted());
-        if !interrupted && started.elapsed() < deadline {
+        let abandoned = shared.abandoned.load(Ordering::Acquire);
+        if abandoned && cancel() {
+            return Err(failure::closed(&shared.place.path));
+        }
+        if !interrupted && !abandoned && started.elapsed() < deadline {
             continue;
         }
         if cancel() {
