@@ -420,13 +420,16 @@ def test_a_broken_file_is_not_written_over(user: Path) -> None:
     assert (home / "config.toml").read_bytes() == before
 
 
-def test_write_follows_a_link(user: Path) -> None:
+def test_write_follows_a_link_only_when_told(user: Path) -> None:
     home = home_with(user / "mine", "")
     real = user / "dotfiles.toml"
     real.write_text("")
     (home / "config.toml").unlink()
     (home / "config.toml").symlink_to(real)
-    config.write(home / "config.toml", "embedder", "none")
+    with pytest.raises(InvalidInput, match="symbolic link"):
+        config.write(home / "config.toml", "embedder", "none")
+    assert real.read_text() == ""
+    config.write(home / "config.toml", "embedder", "none", follow=True)
     assert (home / "config.toml").is_symlink()
     assert real.read_text() == 'embedder = "none"\n'
 

@@ -136,7 +136,7 @@ class Connections:
         return _Line(httpx.Client(follow_redirects=False, trust_env=self._proxied, verify=tls))
 
     def _leave_parent(self) -> None:
-        """A forked child leaves the connections of its parent alone, and its lock: nobody here gives it back."""
+        """Leaves connections and lock to the parent, if this is a forked child: nobody here gives it back."""
         if self._owner != os.getpid():
             self._lock, self._idle, self._owner = threading.Lock(), [], os.getpid()
 
