@@ -79,7 +79,7 @@ def as_ours(error: Exception | None) -> OtolithError:
     return error if isinstance(error, OtolithError) else OtolithError(str(error))
 
 
-def waiting(coverage: Coverage) -> int:
+def to_embed(coverage: Coverage) -> int:
     """Records that `embed_pending` would make vectors for."""
     return coverage.pending + coverage.stale
 

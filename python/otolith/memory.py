@@ -19,7 +19,7 @@ from ._arguments import (
     length_of,
     record_and_vector,
     settings_for,
-    waiting,
+    to_embed,
 )
 from ._core import Coverage, Engine, Episode, Hit, Report
 from ._fields import filter_fields, flag, moment, record_fields, series, shown
@@ -338,7 +338,7 @@ class Memory:
         check_batch(batch)
         check_progress(progress)
         self._vectors.require()
-        total = waiting(self._engine.coverage())
+        total = to_embed(self._engine.coverage())
         embedded = refused = outdated = 0
         error: OtolithError | None = None
         after: str | None = None
@@ -359,7 +359,7 @@ class Memory:
             embedded=embedded,
             refused=refused,
             outdated=outdated,
-            remaining=waiting(self._engine.coverage()),
+            remaining=to_embed(self._engine.coverage()),
             error=error,
         )
 

@@ -131,10 +131,7 @@ impl Engine {
                         counts.2 += 1;
                         continue;
                     }
-                    Some(same)
-                        if *same == episode
-                            && same.occurred_at.offset_seconds() == episode.occurred_at.offset_seconds() =>
-                    {
+                    Some(same) if same.updated_at == episode.updated_at && same_content(&episode, same) => {
                         counts.2 += 1;
                         continue;
                     }
@@ -323,20 +320,18 @@ impl Writer {
         }
         self.distrust(&mut episode);
         put.fields.clone().apply(&mut episode)?;
-        // The same again is what was trusted.
-        if let Some(previous) = &previous
-            && put.fields.trust.is_none()
-        {
-            let mut same = episode.clone();
-            same.trust = previous.trust;
-            if same_content(&same, previous) {
-                episode = same;
-            }
-        }
         let created = previous.is_none();
-        let unchanged = previous.as_ref().is_some_and(|previous| same_content(&episode, previous));
-        if unchanged && let Some(previous) = &previous {
-            episode = previous.clone();
+        // The same again is what was there, its trust included unless another was given.
+        let same = previous.as_ref().filter(|previous| {
+            let mut again = episode.clone();
+            if put.fields.trust.is_none() {
+                again.trust = previous.trust;
+            }
+            same_content(&again, previous)
+        });
+        let unchanged = same.is_some();
+        if let Some(same) = same {
+            episode = same.clone();
         } else {
             if let Some(previous) = &previous {
                 episode.updated_at = after(self.now, previous);

@@ -186,16 +186,16 @@ impl Place {
     }
 
     fn open_file(&self, writable: bool, context: &Context) -> Result<File> {
+        let found = fs::symlink_metadata(&self.path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => failure::missing(&self.path),
+            _ => context.io(error),
+        })?;
         // The home may have come with a cloned repository: a link in it may lead anywhere.
-        if fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_symlink()) {
+        if found.is_symlink() {
             return Err(
                 context.store("is a symbolic link; give the directory that it leads to as the home", None)
             );
         }
-        let found = fs::metadata(&self.path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound | ErrorKind::NotADirectory => failure::missing(&self.path),
-            _ => context.io(error),
-        })?;
         if !found.is_file() {
             let what = if found.is_dir() { "is a directory" } else { "is not a regular file" };
             return Err(context.store(&format!("{what}; move it away or choose another home"), None));
