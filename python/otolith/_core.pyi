@@ -3,7 +3,7 @@
 The docstrings are those of the module itself; a test keeps the two the same.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from os import PathLike
 from typing import Any, Literal, final, overload
@@ -707,6 +707,39 @@ class Engine:
         Returns:
             format_version (int), created (datetime), records (int, of every scope and status), last_sequence (int),
             file_bytes (int, 0 in RAM), analyzer (str), unreadable (int: damaged rows), notices (list of str about those).
+        """
+    def compact(self, *, progress: Callable[[int, int], object] | None = None) -> dict[str, Any]:
+        """Puts a file without holes in the place of the store file. Others read all the time, and write but for the last
+        moment; their handles go on in the new file by themselves.
+
+        Args:
+            progress: Called now and then with (rows done, rows to do).
+
+        Returns:
+            before_bytes and after_bytes (int, of the file), records (int), blocked_us (int: how long nobody could write,
+            in microseconds), removed_drafts (list of str: unfinished files of killed processes that were removed).
+
+        Raises:
+            StoreCorrupt: A row cannot be read; `otolith verify --repair` comes first.
+            StoreLocked: The write lock did not come free.
+            StoreError: It could not be done, and nothing was changed.
+        """
+    def backup(
+        self, dest: str | PathLike[str], *, progress: Callable[[int, int], object] | None = None
+    ) -> dict[str, Any]:
+        """Writes the whole store as it is at one moment to a new file, while others read and write.
+
+        Args:
+            dest: The file; it must not exist, its directory must.
+            progress: Called now and then with (rows done, rows to do).
+
+        Returns:
+            bytes (int, of the file), records (int), last_sequence (int).
+
+        Raises:
+            InvalidInput: The handle has a scope, so it does not see everything.
+            StoreCorrupt: A row cannot be read; `otolith verify --repair` comes first.
+            StoreError: `dest` is there already or cannot be written; there is nothing new then.
         """
     def close(self) -> None:
         """Ends the handle; later calls raise `StoreError`. Closing twice is fine.

@@ -3,14 +3,14 @@
 
 use crate::errors;
 use otolith_core::error::{Error, Result};
-use otolith_core::store::Wait;
+use otolith_core::store::{Progress, Wait};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, Once, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 thread_local! {
     /// Where the last panic of this thread happened.
@@ -47,6 +47,10 @@ pub(crate) fn wait<T: Send>(
         };
         caught(|| job(&Wait { deadline, interrupted: Some(&interrupted) }))
     });
+    finished(py, raised, outcome)
+}
+
+fn finished<T>(py: Python<'_>, raised: Mutex<Option<PyErr>>, outcome: Result<T>) -> PyResult<T> {
     // Also when the job ended well: a handler's exception must not be lost.
     if let Some(error) = raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
         return Err(error);
@@ -55,6 +59,52 @@ pub(crate) fn wait<T: Send>(
         Err(Error::Interrupted) => Err(PyKeyboardInterrupt::new_err(())),
         outcome => outcome.map_err(|error| errors::to_py(py, &error)),
     }
+}
+
+/// How often the caller of long work hears of it.
+const TELL: Duration = Duration::from_millis(100);
+
+/// As [`wait`], for work that tells how far it is: `told(done, total)` is called now and then on this thread. An
+/// exception of it, or of a signal handler, ends the work and is what the caller gets.
+pub(crate) fn work<T: Send>(
+    py: Python<'_>,
+    deadline: Duration,
+    told: Option<&Bound<'_, PyAny>>,
+    job: impl FnOnce(&Wait<'_>, &mut Progress<'_>) -> Result<T> + Send,
+) -> PyResult<T> {
+    let told = told.map(|told| told.clone().unbind());
+    let raised: Mutex<Option<PyErr>> = Mutex::new(None);
+    let outcome = py.detach(|| {
+        let ask = |done: Option<(u64, u64)>| {
+            let answer = Python::try_attach(|py| {
+                py.check_signals()?;
+                match (&told, done) {
+                    (Some(told), Some(done)) => told.call1(py, done).map(drop),
+                    _ => Ok(()),
+                }
+            });
+            match answer {
+                Some(Ok(())) => false,
+                Some(Err(error)) => {
+                    *raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    true
+                }
+                None => true,
+            }
+        };
+        let interrupted = || ask(None);
+        let mut last: Option<Instant> = None;
+        let mut progress = |done, total| {
+            let now = Instant::now();
+            if done < total && last.is_some_and(|last| now - last < TELL) {
+                return false;
+            }
+            last = Some(now);
+            ask(Some((done, total)))
+        };
+        caught(|| job(&Wait { deadline, interrupted: Some(&interrupted) }, &mut progress))
+    });
+    finished(py, raised, outcome)
 }
 
 /// Runs a job that is too short to release the interpreter for.

@@ -10,7 +10,7 @@ use numpy::PyArray1;
 use otolith_core::engine::{self as core, EngineOptions, Legs, Put, Recall, VectorRows};
 use otolith_core::fusion::Fusion;
 use otolith_core::ids::RecordId;
-use otolith_core::store::Wait;
+use otolith_core::store::{Progress, Wait};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use std::collections::BTreeMap;
@@ -125,7 +125,7 @@ impl Engine {
         if let Some(timeout) = lock_timeout {
             options.lock_timeout = number::seconds("lock_timeout", timeout)?;
         }
-        let home = if home.is_none() { None } else { Some(directory(home)?) };
+        let home = if home.is_none() { None } else { Some(absolute("home", home)?) };
         let core = door::run(py, || match &home {
             Some(home) => core::Engine::open(home, options),
             None => core::Engine::in_memory(options),
@@ -640,6 +640,68 @@ impl Engine {
         Ok(dict)
     }
 
+    /// Puts a file without holes in the place of the store file. Others read all the time, and write but for the last
+    /// moment; their handles go on in the new file by themselves.
+    ///
+    /// Args:
+    ///     progress: Called now and then with (rows done, rows to do).
+    ///
+    /// Returns:
+    ///     before_bytes and after_bytes (int, of the file), records (int), blocked_us (int: how long nobody could write,
+    ///     in microseconds), removed_drafts (list of str: unfinished files of killed processes that were removed).
+    ///
+    /// Raises:
+    ///     StoreCorrupt: A row cannot be read; `otolith verify --repair` comes first.
+    ///     StoreLocked: The write lock did not come free.
+    ///     StoreError: It could not be done, and nothing was changed.
+    #[pyo3(signature = (*, progress=None))]
+    fn compact<'py>(
+        &self,
+        py: Python<'py>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let job = |wait: &Wait<'_>, told: &mut Progress<'_>| self.core.compact(wait, told);
+        let done = door::work(py, self.lock_timeout(), progress, job)?;
+        let drafts: Vec<_> = done.removed_drafts.iter().map(|path| path.as_os_str()).collect();
+        let dict = PyDict::new(py);
+        dict.set_item("before_bytes", done.before_bytes)?;
+        dict.set_item("after_bytes", done.after_bytes)?;
+        dict.set_item("records", done.records)?;
+        dict.set_item("blocked_us", done.blocked.as_micros())?;
+        dict.set_item("removed_drafts", drafts)?;
+        Ok(dict)
+    }
+
+    /// Writes the whole store as it is at one moment to a new file, while others read and write.
+    ///
+    /// Args:
+    ///     dest: The file; it must not exist, its directory must.
+    ///     progress: Called now and then with (rows done, rows to do).
+    ///
+    /// Returns:
+    ///     bytes (int, of the file), records (int), last_sequence (int).
+    ///
+    /// Raises:
+    ///     InvalidInput: The handle has a scope, so it does not see everything.
+    ///     StoreCorrupt: A row cannot be read; `otolith verify --repair` comes first.
+    ///     StoreError: `dest` is there already or cannot be written; there is nothing new then.
+    #[pyo3(signature = (dest, *, progress=None))]
+    fn backup<'py>(
+        &self,
+        dest: &Bound<'py, PyAny>,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let py = dest.py();
+        let path = absolute("dest", dest)?;
+        let job = |_: &Wait<'_>, told: &mut Progress<'_>| self.core.backup(&path, told);
+        let done = door::work(py, self.lock_timeout(), progress, job)?;
+        let dict = PyDict::new(py);
+        dict.set_item("bytes", done.bytes)?;
+        dict.set_item("records", done.records)?;
+        dict.set_item("last_sequence", done.last_sequence)?;
+        Ok(dict)
+    }
+
     /// Ends the handle; later calls raise `StoreError`. Closing twice is fine.
     ///
     /// Raises:
@@ -653,12 +715,12 @@ impl Engine {
     }
 }
 
-/// A home as an absolute path, so that a later change of the working directory does not move it.
-fn directory(home: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
-    let py = home.py();
-    let Ok(path) = home.extract::<PathBuf>() else { return Err(errors::wanted("home", "a path", home)) };
+/// An absolute path, so that a later change of the working directory does not move it.
+fn absolute(field: &str, value: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
+    let py = value.py();
+    let Ok(path) = value.extract::<PathBuf>() else { return Err(errors::wanted(field, "a path", value)) };
     std::path::absolute(&path)
-        .map_err(|error| errors::invalid(py, "home", format!("{} is no path: {error}", path.display())))
+        .map_err(|error| errors::invalid(py, field, format!("{} is no path: {error}", path.display())))
 }
 
 /// A row as a numpy array of its own.

@@ -4,6 +4,7 @@
 //! before each answer it applies what was committed since, by whichever process.
 
 mod document;
+mod maintenance;
 mod read;
 mod recall;
 mod report;

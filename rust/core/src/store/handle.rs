@@ -19,6 +19,7 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 #[cfg(test)]
@@ -26,6 +27,22 @@ use super::fault::FaultPlan;
 
 /// Which file a path led to: device and inode. Nothing where the system does not tell.
 pub(super) type Identity = Option<(u64, u64)>;
+
+/// Which state of which store a file is. Compacting and repairing put a new file in the place of the old one: it has
+/// the same store id and a higher generation, and whoever had the old one open goes on with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Lineage {
+    identity: Identity,
+    store_id: [u8; 16],
+    generation: u64,
+}
+
+impl Lineage {
+    fn goes_on_in(&self, other: &Self) -> bool {
+        self.identity == other.identity
+            || (self.store_id == other.store_id && self.generation < other.generation)
+    }
+}
 
 /// How long closing waits for a short lock: nothing that is acknowledged depends on a clean close.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
@@ -51,6 +68,8 @@ pub(super) struct Handle {
     db: ManuallyDrop<Db>,
     pub(super) context: Context,
     identity: Identity,
+    /// Of a file; a store in memory has no other to be told from.
+    lineage: Option<Lineage>,
     pid: u32,
     newer_writer: Option<u32>,
     patience: Arc<Patience>,
@@ -73,18 +92,35 @@ impl From<OpenError> for Error {
 }
 
 impl Place {
-    fn context(&self) -> Context {
+    /// The same place, for another handle on it.
+    pub(super) fn again(&self) -> Self {
+        self.at(&self.home, &self.path)
+    }
+
+    /// Another place, treated in the same way.
+    pub(super) fn at(&self, home: &Path, path: &Path) -> Self {
+        Self {
+            home: home.to_owned(),
+            path: path.to_owned(),
+            cache_bytes: self.cache_bytes,
+            lock_timeout: self.lock_timeout,
+            #[cfg(test)]
+            faults: self.faults.clone(),
+        }
+    }
+
+    pub(super) fn context(&self) -> Context {
         Context::new(&self.home, &self.path)
     }
 
-    fn builder(&self, mode: ConcurrencyMode) -> Builder {
+    pub(super) fn builder(&self, mode: ConcurrencyMode) -> Builder {
         let mut builder = Builder::new();
         builder.set_concurrency_mode(mode).set_cache_size(self.cache_bytes);
         builder
     }
 
     #[cfg_attr(not(test), allow(clippy::unused_self))] // tests have faults in it
-    fn backend(
+    pub(super) fn backend(
         &self,
         file: File,
         patience: &Arc<Patience>,
@@ -111,22 +147,18 @@ impl Place {
         if fs::symlink_metadata(&self.path).is_ok() {
             return Ok(());
         }
-        let nonce = SystemClock.now().unix_micros();
-        let draft = self.home.join(format!(".episodes.redb.{}-{nonce}.new", std::process::id()));
+        let draft = draft_path(&self.home);
         let made =
             self.fill(&draft).and_then(|()| publish(&draft, &self.path).map_err(|e| at(&self.path).io(e)));
         // Whatever is left of the draft is ours alone and was never the store.
         let _ = fs::remove_file(&draft);
-        made
+        // Where another process was first, its store is the one.
+        made.map(drop)
     }
 
     fn fill(&self, draft: &Path) -> Result<()> {
         let context = self.context();
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(draft).map_err(|error| Context::new(&self.home, &self.home).io(error))?;
+        let file = create_draft(draft).map_err(|error| Context::new(&self.home, &self.home).io(error))?;
         let backend =
             self.backend(file, &Patience::new(self.lock_timeout), None).map_err(|e| context.fail(e))?;
         let builder = self.builder(ConcurrencyMode::MultiWriter);
@@ -149,21 +181,19 @@ impl Place {
         Ok(Handle::new(Db::Writable(db), context, None, Patience::new(self.lock_timeout)))
     }
 
-    /// Opens the file, which must be the one of `expected` if that is known.
-    pub(super) fn open(&self, writable: bool, expected: Identity) -> Result<Handle, OpenError> {
+    /// Opens the file, which must be the one of `expected` if that is known, or one that goes on from it.
+    pub(super) fn open(&self, writable: bool, expected: Option<Lineage>) -> Result<Handle, OpenError> {
         let context = self.context();
         let opened = catch_unwind(AssertUnwindSafe(|| self.open_unguarded(writable, expected)));
         opened.unwrap_or_else(|panic| Err(OpenError::Other(context.panicked(&*panic))))
     }
 
-    fn open_unguarded(&self, writable: bool, expected: Identity) -> Result<Handle, OpenError> {
+    fn open_unguarded(&self, writable: bool, expected: Option<Lineage>) -> Result<Handle, OpenError> {
         let context = self.context();
         let file = self.open_file(writable, &context).map_err(OpenError::Other)?;
         let identity =
             file.metadata().map_err(|e| OpenError::Other(context.io(e))).map(|m| identity_of(&m))?;
-        if expected.is_some() && expected != identity {
-            return Err(OpenError::Other(replaced(&context)));
-        }
+        let other = expected.is_some_and(|expected| expected.identity != identity);
         let note = writable.then(|| HolderNote::open(&self.home));
         let builder = self.builder(ConcurrencyMode::MultiWriter);
         let patience = Patience::new(self.lock_timeout);
@@ -178,10 +208,18 @@ impl Place {
             DatabaseError::RepairAborted => {
                 OpenError::NeedsRepair(context.fail(DatabaseError::RepairAborted))
             }
-            error => OpenError::Other(context.fail(error)),
+            error => OpenError::Other(match context.fail(error) {
+                Error::StoreCorrupt { .. } if other => replaced(&context),
+                error => error,
+            }),
         })?;
         let mut handle = Handle::new(db, context, identity, patience);
-        handle.newer_writer = handle.check_format().map_err(OpenError::Other)?;
+        handle.check_format(identity).and_then(|()| handle.check_lineage(expected)).map_err(|error| {
+            OpenError::Other(match error {
+                Error::StoreCorrupt { .. } if other => replaced(&handle.context),
+                error => error,
+            })
+        })?;
         Ok(handle)
     }
 
@@ -220,11 +258,12 @@ impl Place {
 impl Handle {
     fn new(db: Db, context: Context, identity: Identity, patience: Arc<Patience>) -> Self {
         let pid = std::process::id();
-        Self { db: ManuallyDrop::new(db), context, identity, pid, newer_writer: None, patience }
+        let db = ManuallyDrop::new(db);
+        Self { db, context, identity, lineage: None, pid, newer_writer: None, patience }
     }
 
-    pub(super) fn identity(&self) -> Identity {
-        self.identity
+    pub(super) fn lineage(&self) -> Option<Lineage> {
+        self.lineage
     }
 
     /// The database, if this handle may write.
@@ -244,12 +283,11 @@ impl Handle {
         transaction.map_err(|e| self.context.fail(e))
     }
 
-    /// That the path still leads to the file that is open: one `stat`, about a microsecond.
-    pub(super) fn check_place(&self) -> Result<()> {
-        let Some(_) = self.identity else { return Ok(()) };
+    /// Whether the path still leads to the file that is open: one `stat`, about a microsecond.
+    pub(super) fn is_in_place(&self) -> Result<bool> {
+        let Some(_) = self.identity else { return Ok(true) };
         match fs::metadata(&self.context.path) {
-            Ok(found) if identity_of(&found) == self.identity => Ok(()),
-            Ok(_) => Err(replaced(&self.context)),
+            Ok(found) => Ok(identity_of(&found) == self.identity),
             Err(error) if error.kind() == ErrorKind::NotFound => Err(self.context.store(
                 "was removed while it was open; put it back or restore a backup, then open it again",
                 None,
@@ -266,8 +304,9 @@ impl Handle {
         }
     }
 
-    /// Refuses what this version may not read; returns a newer version that it may read but not write.
-    fn check_format(&self) -> Result<Option<u32>> {
+    /// Refuses what this version may not read; remembers a newer version that it may read but not write, and which
+    /// store this is.
+    fn check_format(&mut self, identity: Identity) -> Result<()> {
         let transaction = self.begin_read()?;
         let view = ReadView { source: Source::Snapshot(&transaction), context: &self.context };
         if !transaction
@@ -286,7 +325,17 @@ impl Handle {
         if format == 0 {
             return Err(self.context.corrupt("has format 0, which no version of otolith wrote".to_owned()));
         }
-        Ok((format > FORMAT_VERSION).then_some(format))
+        let lineage = Lineage { identity, store_id: view.store_id()?, generation: view.generation()? };
+        self.newer_writer = (format > FORMAT_VERSION).then_some(format);
+        self.lineage = Some(lineage);
+        Ok(())
+    }
+
+    fn check_lineage(&self, expected: Option<Lineage>) -> Result<()> {
+        match (expected, &self.lineage) {
+            (Some(expected), Some(found)) if !expected.goes_on_in(found) => Err(replaced(&self.context)),
+            _ => Ok(()),
+        }
     }
 
     fn too_new(&self, found: u32) -> Error {
@@ -311,6 +360,22 @@ impl Drop for Handle {
         // Closing a database with damaged pages may panic; there is nobody to tell.
         let _ = catch_unwind(AssertUnwindSafe(|| drop(db)));
     }
+}
+
+/// A name for a store file that is being made in `dir`; with the process in it, so that one that is left behind is known.
+pub(super) fn draft_path(dir: &Path) -> PathBuf {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let (time, count) = (SystemClock.now().unix_micros(), COUNT.fetch_add(1, Ordering::Relaxed));
+    dir.join(format!(".episodes.redb.{}-{time}-{count}.new", std::process::id()))
+}
+
+/// Makes the file of a draft, for this user alone.
+pub(super) fn create_draft(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 fn initialise(db: &Database, context: &Context) -> Result<()> {
@@ -351,7 +416,7 @@ fn make_home(home: &Path) -> io::Result<()> {
 }
 
 /// Makes the entry of `path` in its directory durable.
-fn sync_parent(path: &Path) -> io::Result<()> {
+pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     if let Some(parent) = path.parent() {
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
@@ -360,34 +425,35 @@ fn sync_parent(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives a finished draft its name, unless another process was first; the directory entry is made durable.
-fn publish(draft: &Path, path: &Path) -> io::Result<()> {
+/// Gives a finished draft its name; the directory entry is made durable. False when the name was taken.
+pub(super) fn publish(draft: &Path, path: &Path) -> io::Result<bool> {
     match fs::hard_link(draft, path) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(false),
         // File systems without hard links.
-        Err(_) => rename_if_free(draft, path)?,
-        Ok(()) => {}
+        Err(_) if !rename_if_free(draft, path)? => return Ok(false),
+        _ => {}
     }
-    sync_parent(path)
+    sync_parent(path)?;
+    Ok(true)
 }
 
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
-fn rename_if_free(draft: &Path, path: &Path) -> io::Result<()> {
+fn rename_if_free(draft: &Path, path: &Path) -> io::Result<bool> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     match renameat_with(CWD, draft, CWD, path, RenameFlags::NOREPLACE) {
-        Err(rustix::io::Errno::EXIST) => Ok(()),
-        other => Ok(other?),
+        Err(rustix::io::Errno::EXIST) => Ok(false),
+        other => Ok(other.map(|()| true)?),
     }
 }
 
 #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
-fn rename_if_free(draft: &Path, path: &Path) -> io::Result<()> {
-    fs::rename(draft, path)
+fn rename_if_free(draft: &Path, path: &Path) -> io::Result<bool> {
+    fs::rename(draft, path).map(|()| true)
 }
 
 #[cfg(unix)]
 #[allow(clippy::unnecessary_wraps)] // elsewhere there is none
-fn identity_of(metadata: &fs::Metadata) -> Identity {
+pub(super) fn identity_of(metadata: &fs::Metadata) -> Identity {
     use std::os::unix::fs::MetadataExt;
     Some((metadata.dev(), metadata.ino()))
 }

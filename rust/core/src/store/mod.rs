@@ -10,14 +10,19 @@
 //! in the tables module, the envelope around every value in the seal module.
 
 mod backend;
+mod compact;
+mod copy;
+mod draft;
 mod failure;
 #[cfg(test)]
 mod fault;
 mod fork;
 mod handle;
 mod holder;
+mod maintenance;
 mod rows;
 mod seal;
+mod sealed;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -25,6 +30,8 @@ mod view;
 mod write_view;
 mod writer;
 
+pub use compact::{BackedUp, Compacted};
+pub use copy::Progress;
 pub use rows::{Change, Embedded, EmbedderRow, EmbeddingRow, NO_EMBEDDER, Operation, RecordKind};
 pub use tables::{FORMAT_VERSION, OLDEST_READER};
 pub use view::ReadView;
@@ -33,12 +40,12 @@ pub use writer::Wait;
 
 use crate::error::{Error, Result};
 use failure::Context;
-use handle::{Handle, Identity, OpenError, Place};
+use handle::{Handle, Lineage, OpenError, Place};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use view::Source;
 use writer::Writer;
@@ -84,8 +91,8 @@ struct Shared {
     read_only: bool,
     in_memory: bool,
     pid: u32,
-    /// The file this store was opened on; reopening must find the same one.
-    identity: OnceLock<Identity>,
+    /// The file this store was last opened on; reopening must find it, or one that goes on from it.
+    lineage: Mutex<Option<Lineage>>,
     /// What is read from now: read-only until the first write, the writer thread's own afterwards.
     current: Mutex<Option<Arc<Handle>>>,
     writer: Mutex<Option<Writer>>,
@@ -148,7 +155,7 @@ impl Store {
             read_only,
             in_memory: memory.is_some(),
             pid: std::process::id(),
-            identity: OnceLock::new(),
+            lineage: Mutex::new(None),
             current: Mutex::new(memory.map(Arc::new)),
             writer: Mutex::new(None),
             closed: AtomicBool::new(false),
@@ -165,7 +172,6 @@ impl Store {
     pub fn read<R>(&self, job: impl FnOnce(&ReadView<'_>) -> Result<R>) -> Result<R> {
         self.shared.check_usable()?;
         let handle = self.shared.handle()?;
-        handle.check_place()?;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let transaction = handle.begin_read()?;
             job(&ReadView { source: Source::Snapshot(&transaction), context: &handle.context })
@@ -284,22 +290,34 @@ impl Shared {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn expected(&self) -> Identity {
-        self.identity.get().copied().flatten()
+    fn lineage(&self) -> MutexGuard<'_, Option<Lineage>> {
+        self.lineage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A handle to read from, opened if there is none.
+    /// Opens the file, which must be the one that was open before, or the one that took its place in a compaction.
+    fn open(&self, writable: bool) -> std::result::Result<Arc<Handle>, OpenError> {
+        let expected = *self.lineage();
+        let handle = self.place.open(writable, expected)?;
+        *self.lineage() = handle.lineage();
+        Ok(Arc::new(handle))
+    }
+
+    /// A handle to read from, opened if there is none or if another file took the place of the one that is open.
     fn handle(self: &Arc<Self>) -> Result<Arc<Handle>> {
+        let left;
         {
             let mut current = self.current();
-            if let Some(handle) = &*current {
+            if let Some(handle) = &*current
+                && handle.is_in_place()?
+            {
                 return Ok(Arc::clone(handle));
             }
-            match self.place.open(false, self.expected()) {
+            left = current.take();
+            match self.open(false) {
                 Ok(handle) => {
-                    let _ = self.identity.set(handle.identity());
-                    let handle = Arc::new(handle);
                     *current = Some(Arc::clone(&handle));
+                    drop(current);
+                    drop(left);
                     return Ok(handle);
                 }
                 Err(OpenError::NeedsRepair(_)) if !self.read_only => {}
@@ -317,8 +335,7 @@ impl Shared {
         {
             return Ok(Arc::clone(handle));
         }
-        let handle = Arc::new(self.place.open(true, self.expected())?);
-        let _ = self.identity.set(handle.identity());
+        let handle = self.open(true)?;
         let replaced = self.current().replace(Arc::clone(&handle));
         drop(replaced);
         Ok(handle)
@@ -326,9 +343,13 @@ impl Shared {
 
     /// Lets go of a handle that saw an error; the next call opens the file anew.
     fn forget_dead(&self, handle: &Arc<Handle>) {
-        if !handle.context.is_dead() || self.in_memory {
-            return;
+        if handle.context.is_dead() && !self.in_memory {
+            self.let_go(handle);
         }
+    }
+
+    /// Makes the next call open the file anew.
+    fn let_go(&self, handle: &Arc<Handle>) {
         let mut current = self.current();
         let dead = current.take_if(|held| Arc::ptr_eq(held, handle));
         drop(current);

@@ -13,7 +13,11 @@
 //! Key bytes for the checksum: integers little-endian, ids as they are, strings in UTF-8, the parts of a tuple
 //! one after the other, a 0 byte after a string that is followed by something.
 
-use redb::{Table, TableDefinition, TableError, WriteTransaction};
+use super::rows::{EmbedderRow, NO_EMBEDDER};
+use super::seal::seal;
+use crate::episode::Episode;
+use crate::ids::RecordId;
+use redb::{StorageError, Table, TableDefinition, TableError, WriteTransaction};
 use std::cell::RefCell;
 
 /// Version of the layout this build writes.
@@ -43,6 +47,8 @@ pub(super) const META_OLDEST_READER: &str = "oldest_reader";
 pub(super) const META_CREATED: &str = "created";
 /// 16 bytes, random: which store this is, so that what is derived from it is not taken for another's.
 pub(super) const META_STORE_ID: &str = "store_id";
+/// `u64`: how many times compacting or repairing put a new file in the place of the old one; absent is 0.
+pub(super) const META_GENERATION: &str = "generation";
 /// `u64`: number of the last row of `changes`, 0 before the first.
 pub(super) const META_LAST_SEQUENCE: &str = "last_sequence";
 /// `u32`: the embedder this home belongs to; absent before the first vector.
@@ -75,6 +81,61 @@ impl<'t> OpenTables<'t> {
             changes: RefCell::new(transaction.open_table(CHANGES)?),
             meta: RefCell::new(transaction.open_table(META)?),
         })
+    }
+}
+
+impl OpenTables<'_> {
+    /// Writes the row of the record's directory, if it has one.
+    pub(super) fn put_dir(&self, episode: &Episode) -> Result<(), StorageError> {
+        if let Some(dir) = &episode.working_dir {
+            let id = episode.id.as_bytes();
+            let value = seal("cwd_index", &cwd_key(dir, id), &[]);
+            self.cwd_index.borrow_mut().insert((dir.as_str(), id), value.as_slice())?;
+        }
+        Ok(())
+    }
+
+    /// Removes the row of the record's directory.
+    pub(super) fn remove_dir(&self, episode: &Episode) -> Result<(), StorageError> {
+        if let Some(dir) = &episode.working_dir {
+            self.cwd_index.borrow_mut().remove((dir.as_str(), episode.id.as_bytes()))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the row of the record's key, if it has one.
+    pub(super) fn put_key(&self, episode: &Episode) -> Result<(), StorageError> {
+        if let Some(key) = &episode.key {
+            let scope = episode.scope.as_str();
+            let value = seal("keys", &name_key(scope, key), episode.id.as_bytes());
+            self.keys.borrow_mut().insert((scope, key.as_str()), value.as_slice())?;
+        }
+        Ok(())
+    }
+
+    /// Removes the record's vectors under these embedders and its refusals from before there was one. Returns
+    /// whether there were any.
+    pub(super) fn remove_embeddings(
+        &self,
+        embedders: &[EmbedderRow],
+        id: RecordId,
+    ) -> Result<bool, StorageError> {
+        let mut removed = self.remove_embeddings_of(NO_EMBEDDER, id)?;
+        for embedder in embedders {
+            removed |= self.remove_embeddings_of(embedder.number, id)?;
+        }
+        Ok(removed)
+    }
+
+    /// Removes the record's vectors under one embedder. Returns whether there were any.
+    pub(super) fn remove_embeddings_of(&self, number: u32, id: RecordId) -> Result<bool, StorageError> {
+        let range = (number, id.as_bytes(), 0)..=(number, id.as_bytes(), u32::MAX);
+        let mut removed = false;
+        self.embeddings.borrow_mut().retain_in::<(u32, &[u8; 16], u32), _>(range, |_, _| {
+            removed = true;
+            false
+        })?;
+        Ok(removed)
     }
 }
 

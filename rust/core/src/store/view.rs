@@ -43,6 +43,8 @@ macro_rules! on_table {
     };
 }
 
+pub(super) use on_table;
+
 impl<'t> ReadView<'t> {
     /// The tables of the write transaction this view is in.
     pub(super) fn tables(&self) -> Result<&OpenTables<'t>> {
@@ -263,6 +265,11 @@ impl<'t> ReadView<'t> {
         self.required(tables::META_OLDEST_READER).map(u32::from_le_bytes)
     }
 
+    /// How many times a new file took the place of the old one; 0 for the first.
+    pub fn generation(&self) -> Result<u64> {
+        Ok(self.meta_number(tables::META_GENERATION)?.map_or(0, u64::from_le_bytes))
+    }
+
     /// Number of the embedder this home belongs to; none before its first vector.
     pub fn home_embedder(&self) -> Result<Option<u32>> {
         Ok(self.meta_number(tables::META_HOME_EMBEDDER)?.map(u32::from_le_bytes))
@@ -281,7 +288,7 @@ impl<'t> ReadView<'t> {
         })
     }
 
-    fn decode_episode(&self, id: RecordId, value: &[u8]) -> Result<Episode> {
+    pub(super) fn decode_episode(&self, id: RecordId, value: &[u8]) -> Result<Episode> {
         let body = self.open("episodes", id.as_bytes(), value, || id.to_string())?;
         let episode = Episode::from_json(body).map_err(|error| match error {
             Error::FormatTooNew { .. } => error,
@@ -294,7 +301,7 @@ impl<'t> ReadView<'t> {
         }
     }
 
-    fn decode_embedding(&self, key: (u32, &[u8; 16], u32), value: &[u8]) -> Result<EmbeddingRow> {
+    pub(super) fn decode_embedding(&self, key: (u32, &[u8; 16], u32), value: &[u8]) -> Result<EmbeddingRow> {
         let (embedder, id, chunk) = key;
         let row = || match RecordId::from_bytes(*id) {
             Ok(id) => format!("{id}, chunk {chunk}, embedder {embedder}"),
@@ -304,18 +311,18 @@ impl<'t> ReadView<'t> {
         EmbeddingRow::parse(chunk, body).ok_or_else(|| self.damaged("embeddings", &row()))
     }
 
-    fn decode_embedder(&self, number: u32, value: &[u8]) -> Result<EmbedderRow> {
+    pub(super) fn decode_embedder(&self, number: u32, value: &[u8]) -> Result<EmbedderRow> {
         let body = self.open("embedders", &number.to_le_bytes(), value, || number.to_string())?;
         EmbedderRow::parse(number, body).ok_or_else(|| self.damaged("embedders", &number.to_string()))
     }
 
-    fn id(&self, bytes: &[u8; 16]) -> Result<RecordId> {
+    pub(super) fn id(&self, bytes: &[u8; 16]) -> Result<RecordId> {
         RecordId::from_bytes(*bytes)
             .map_err(|error| self.context.corrupt(format!("a key is no record id: {error}")))
     }
 
     /// The body of a value whose envelope is good; `row` names it in an error.
-    fn open<'v>(
+    pub(super) fn open<'v>(
         &self,
         table: &'static str,
         key: &[u8],
@@ -332,7 +339,7 @@ impl<'t> ReadView<'t> {
         })
     }
 
-    fn damaged(&self, table: &str, row: &str) -> Error {
+    pub(super) fn damaged(&self, table: &str, row: &str) -> Error {
         self.context.corrupt(format!("table {table}, row {row}: the bytes are not what was written"))
     }
 }

@@ -75,7 +75,7 @@ impl<'t> WriteView<'t> {
         let same_key = previous.is_some_and(|p| (&p.scope, &p.key) == (&episode.scope, &episode.key));
         if let Some(previous) = previous {
             if !same_dir {
-                self.remove_dir(previous)?;
+                self.read.tables()?.remove_dir(previous).map_err(|e| self.read.context.fail(e))?;
             }
             if !same_key {
                 self.remove_key(&previous.scope, previous.key.as_deref(), previous.id)?;
@@ -88,16 +88,11 @@ impl<'t> WriteView<'t> {
             .borrow_mut()
             .insert(id, value.as_slice())
             .map_err(|e| self.read.context.fail(e))?;
-        if let (Some(dir), false) = (&episode.working_dir, same_dir) {
-            let value = seal("cwd_index", &tables::cwd_key(dir, id), &[]);
-            let mut table = self.read.tables()?.cwd_index.borrow_mut();
-            table.insert((dir.as_str(), id), value.as_slice()).map_err(|e| self.read.context.fail(e))?;
+        if !same_dir {
+            self.read.tables()?.put_dir(episode).map_err(|e| self.read.context.fail(e))?;
         }
-        if let (Some(key), false) = (&episode.key, same_key) {
-            let scope = episode.scope.as_str();
-            let value = seal("keys", &tables::name_key(scope, key), id);
-            let mut table = self.read.tables()?.keys.borrow_mut();
-            table.insert((scope, key.as_str()), value.as_slice()).map_err(|e| self.read.context.fail(e))?;
+        if !same_key {
+            self.read.tables()?.put_key(episode).map_err(|e| self.read.context.fail(e))?;
         }
         self.log(Operation::Put, episode.id)
     }
@@ -115,7 +110,7 @@ impl<'t> WriteView<'t> {
             .remove(episode.id.as_bytes())
             .map_err(|e| self.read.context.fail(e))?
             .is_some();
-        self.remove_dir(episode)?;
+        self.read.tables()?.remove_dir(episode).map_err(|e| self.read.context.fail(e))?;
         self.remove_key(&episode.scope, episode.key.as_deref(), episode.id)?;
         let vectors = self.remove_embeddings(None, episode.id)?;
         if removed {
@@ -233,14 +228,6 @@ impl<'t> WriteView<'t> {
         Ok(())
     }
 
-    fn remove_dir(&mut self, episode: &Episode) -> Result<()> {
-        if let Some(dir) = &episode.working_dir {
-            let mut table = self.read.tables()?.cwd_index.borrow_mut();
-            table.remove((dir.as_str(), episode.id.as_bytes())).map_err(|e| self.read.context.fail(e))?;
-        }
-        Ok(())
-    }
-
     /// Gives a key back, unless it went to another record in the meantime.
     fn remove_key(&mut self, scope: &Scope, key: Option<&str>, id: RecordId) -> Result<()> {
         if let Some(key) = key
@@ -253,23 +240,10 @@ impl<'t> WriteView<'t> {
     }
 
     fn remove_embeddings(&mut self, embedder: Option<u32>, id: RecordId) -> Result<bool> {
-        let numbers = match embedder {
-            Some(number) => vec![number],
-            None => std::iter::once(NO_EMBEDDER)
-                .chain(self.read.embedders()?.into_iter().map(|row| row.number))
-                .collect(),
+        let removed = match embedder {
+            Some(number) => self.read.tables()?.remove_embeddings_of(number, id),
+            None => self.read.tables()?.remove_embeddings(&self.read.embedders()?, id),
         };
-        let mut table = self.read.tables()?.embeddings.borrow_mut();
-        let mut removed = false;
-        for number in numbers {
-            let range = (number, id.as_bytes(), 0)..=(number, id.as_bytes(), u32::MAX);
-            table
-                .retain_in::<(u32, &[u8; 16], u32), _>(range, |_, _| {
-                    removed = true;
-                    false
-                })
-                .map_err(|e| self.read.context.fail(e))?;
-        }
-        Ok(removed)
+        removed.map_err(|e| self.read.context.fail(e))
     }
 }

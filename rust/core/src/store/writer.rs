@@ -100,11 +100,13 @@ enum Message {
 struct Failure {
     error: Error,
     isolate: bool,
+    /// Another file took the place of the one that was locked: nothing was done, it is to be done there.
+    moved: bool,
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { error, isolate: false }
+        Self { error, isolate: false, moved: false }
     }
 }
 
@@ -252,15 +254,11 @@ fn serve(shared: &Arc<Shared>, messages: &Receiver<Message>) {
 
 /// Opens, locks, gathers what queued up meanwhile, runs it.
 fn run_group(shared: &Arc<Shared>, messages: &Receiver<Message>, group: &mut Group, exit: &mut bool) {
-    let handle = match shared.writable_handle() {
-        Ok(handle) => handle,
-        Err(error) => return fail_all(group, error),
-    };
-    let mut gather = |group: &mut Group| {
+    let mut gather = |handle: &Arc<Handle>, group: &mut Group| {
         while group.len() < GROUP && !*exit {
             match messages.try_recv() {
                 Ok(Message::Job(job)) => group.push(job),
-                Ok(Message::Open(reply)) => drop(reply.send(Ok(Arc::clone(&handle)))),
+                Ok(Message::Open(reply)) => drop(reply.send(Ok(Arc::clone(handle)))),
                 Ok(Message::Exit) => *exit = true,
                 Err(_) => break,
             }
@@ -268,7 +266,11 @@ fn run_group(shared: &Arc<Shared>, messages: &Receiver<Message>, group: &mut Gro
         let abandoned = shared.abandoned.load(Ordering::Acquire);
         group.retain(|job| !abandoned && job.begin());
     };
-    match transact(&handle, group, &mut gather) {
+    let (handle, outcome) = match transact_in_place(shared, group, &mut gather) {
+        Ok(outcome) => outcome,
+        Err(error) => return fail_all(group, error),
+    };
+    match outcome {
         Ok(()) => {
             for job in group.drain(..) {
                 job.finish(Ok(()));
@@ -282,10 +284,10 @@ fn run_group(shared: &Arc<Shared>, messages: &Receiver<Message>, group: &mut Gro
             shared.forget_dead(&handle);
             for job in group.drain(..) {
                 let mut alone = vec![job];
-                let outcome = shared.writable_handle().and_then(|handle| {
-                    let outcome = transact(&handle, &mut alone, &mut |_| {}).map_err(|failure| failure.error);
+                let outcome = transact_in_place(shared, &mut alone, &mut |_, _| {});
+                let outcome = outcome.and_then(|(handle, outcome)| {
                     shared.forget_dead(&handle);
-                    outcome
+                    outcome.map_err(|failure| failure.error)
                 });
                 if let Some(job) = alone.pop() {
                     job.finish(outcome);
@@ -295,19 +297,41 @@ fn run_group(shared: &Arc<Shared>, messages: &Receiver<Message>, group: &mut Gro
     }
 }
 
+/// Takes up what else is queued, once the lock of this handle is held.
+type Gather<'a> = dyn FnMut(&Arc<Handle>, &mut Group) + 'a;
+
+/// Opens the file, and transacts; again in the new file when it turns out, with the lock held, that a compaction put
+/// another one in its place. So nothing is ever acknowledged that went to a file nobody reads any more.
+fn transact_in_place(
+    shared: &Arc<Shared>,
+    group: &mut Group,
+    gather: &mut Gather<'_>,
+) -> Result<(Arc<Handle>, Result<(), Failure>)> {
+    loop {
+        let handle = shared.writable_handle()?;
+        match transact(&handle, group, gather) {
+            Err(Failure { moved: true, .. }) => shared.let_go(&handle),
+            outcome => return Ok((handle, outcome)),
+        }
+    }
+}
+
 /// One write transaction over the jobs that are left once the lock is held.
-fn transact(handle: &Handle, group: &mut Group, gather: &mut dyn FnMut(&mut Group)) -> Result<(), Failure> {
+fn transact(handle: &Arc<Handle>, group: &mut Group, gather: &mut Gather<'_>) -> Result<(), Failure> {
     let context = &handle.context;
     let guarded = catch_unwind(AssertUnwindSafe(|| {
         let Some(db) = handle.writable() else {
             return Err(Error::Internal("the writer thread has a read-only handle".to_owned()).into());
         };
         let transaction = db.begin_write().map_err(|e| context.fail(e))?;
-        gather(group);
+        gather(handle, group);
         if group.is_empty() {
             return Ok(());
         }
-        handle.check_place()?;
+        if !handle.is_in_place()? {
+            let error = Error::Internal("a write went to a file that was replaced".to_owned());
+            return Err(Failure { error, isolate: false, moved: true });
+        }
         handle.check_writable_format()?;
         let changed = {
             let tables = OpenTables::open(&transaction).map_err(|e| context.fail(e))?;
@@ -328,8 +352,8 @@ fn transact(handle: &Handle, group: &mut Group, gather: &mut dyn FnMut(&mut Grou
 fn run_job(job: &mut dyn Job, view: &mut WriteView<'_>, context: &Context) -> Result<(), Failure> {
     match catch_unwind(AssertUnwindSafe(|| job.run(view))) {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(Failure { error, isolate: !context.is_dead() }),
-        Err(panic) => Err(Failure { error: context.panicked(&*panic), isolate: true }),
+        Ok(Err(error)) => Err(Failure { error, isolate: !context.is_dead(), moved: false }),
+        Err(panic) => Err(Failure { error: context.panicked(&*panic), isolate: true, moved: false }),
     }
 }
 

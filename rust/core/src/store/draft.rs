@@ -1,0 +1,171 @@
+//! A store file that is being made beside another one, from rows as they are stored there.
+//!
+//! Nobody else has it open, so it is written without syncs and made durable once, at its end. It appears under a
+//! name of its own only then; until then it is a hidden file with the number of this process in its name, which is
+//! removed when the draft is dropped, and by the next compaction if this process was killed.
+
+use super::failure::Context;
+use super::handle::{Place, create_draft, draft_path};
+use super::sealed::{SealedChange, SealedEmbedding, SealedEpisode};
+use super::tables::OpenTables;
+use super::view::{ReadView, Source};
+use crate::error::{Error, Result};
+use crate::ids::RecordId;
+use redb::{ConcurrencyMode, Database, Durability};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use super::backend::Patience;
+
+/// Room for the pages of a batch: a draft is written once, in order.
+const CACHE_BYTES: usize = 64 << 20;
+
+/// See the module.
+pub(super) struct Draft {
+    db: Option<Database>,
+    path: PathBuf,
+    context: Context,
+}
+
+/// The tables of a draft within one of its transactions. Everything it is given was found good before.
+pub(super) struct DraftTables<'t> {
+    read: ReadView<'t>,
+    context: &'t Context,
+}
+
+impl Draft {
+    /// A draft of what is to lie at `place`.
+    ///
+    /// # Errors
+    /// Those of making a file in the directory of `place`.
+    pub(super) fn create(place: &Place) -> Result<Self> {
+        let context = place.context();
+        let path = draft_path(&place.home);
+        let file = create_draft(&path).map_err(|error| Context::new(&place.home, &place.home).io(error))?;
+        let mut draft = Self { db: None, path, context };
+        let backend = place.backend(file, &Patience::new(place.lock_timeout), None);
+        let mut builder = place.builder(ConcurrencyMode::ExclusiveWriter);
+        builder.set_cache_size(CACHE_BYTES);
+        let db = backend.and_then(|backend| builder.create_with_backend(backend));
+        draft.db = Some(db.map_err(|e| draft.context.fail(e))?);
+        Ok(draft)
+    }
+
+    /// Where the draft is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Runs `job` in a transaction of its own; nothing of it is durable before [`Draft::finish`].
+    pub(super) fn write<R>(&self, job: impl FnOnce(&DraftTables<'_>) -> Result<R>) -> Result<R> {
+        self.transact(Durability::None, job)
+    }
+
+    /// Makes durable what was written so far, so that the end is short.
+    pub(super) fn sync(&self) -> Result<()> {
+        self.transact(Durability::Immediate, |_| Ok(()))
+    }
+
+    fn transact<R>(
+        &self,
+        durability: Durability,
+        job: impl FnOnce(&DraftTables<'_>) -> Result<R>,
+    ) -> Result<R> {
+        let Some(db) = &self.db else {
+            return Err(Error::Internal("a finished draft is written to".to_owned()));
+        };
+        let context = &self.context;
+        let mut transaction = db.begin_write().map_err(|e| context.fail(e))?;
+        transaction.set_durability(durability).map_err(|e| context.fail(e))?;
+        let result = {
+            let tables = OpenTables::open(&transaction).map_err(|e| context.fail(e))?;
+            let read = ReadView { source: Source::Open(Box::new(tables)), context };
+            job(&DraftTables { read, context })?
+        };
+        transaction.commit().map_err(|e| context.fail(e))?;
+        Ok(result)
+    }
+
+    /// Makes the file whole and durable and closes it; it still has its hidden name.
+    pub(super) fn finish(&mut self) -> Result<()> {
+        self.sync()?;
+        if let Some(db) = self.db.take() {
+            db.close().map_err(|e| self.context.fail(e))?;
+        }
+        File::open(&self.path).and_then(|file| file.sync_all()).map_err(|error| self.context.io(error))
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        drop(self.db.take());
+        // After a rename there is nothing under this name any more.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl DraftTables<'_> {
+    /// Whether the record is in the draft.
+    pub(super) fn contains(&self, id: RecordId) -> Result<bool> {
+        self.read.contains(id)
+    }
+
+    /// Writes a record that is not there, with its directory and key.
+    pub(super) fn put_episode(&self, row: &SealedEpisode) -> Result<()> {
+        let (episode, tables) = (&row.episode, self.read.tables()?);
+        let id = episode.id.as_bytes();
+        let mut table = tables.episodes.borrow_mut();
+        table.insert(id, row.value.as_slice()).map_err(|e| self.context.fail(e))?;
+        tables.put_dir(episode).map_err(|e| self.context.fail(e))?;
+        tables.put_key(episode).map_err(|e| self.context.fail(e))
+    }
+
+    /// Removes a record from every table, if it is there.
+    pub(super) fn remove_episode(&self, id: RecordId) -> Result<()> {
+        let Some(episode) = self.read.episode(id)? else { return Ok(()) };
+        let tables = self.read.tables()?;
+        tables.episodes.borrow_mut().remove(id.as_bytes()).map_err(|e| self.context.fail(e))?;
+        tables.remove_dir(&episode).map_err(|e| self.context.fail(e))?;
+        if let Some(key) = &episode.key
+            && self.read.id_for_key(&episode.scope, key)? == Some(id)
+        {
+            let place = (episode.scope.as_str(), key.as_str());
+            tables.keys.borrow_mut().remove(place).map_err(|e| self.context.fail(e))?;
+        }
+        let embedders = self.read.embedders()?;
+        tables.remove_embeddings(&embedders, id).map_err(|e| self.context.fail(e))?;
+        Ok(())
+    }
+
+    /// Writes one row of `embeddings`.
+    pub(super) fn put_embedding(&self, row: &SealedEmbedding) -> Result<()> {
+        let place = (row.embedder, row.id.as_bytes(), row.chunk);
+        let mut table = self.read.tables()?.embeddings.borrow_mut();
+        table.insert(place, row.value.as_slice()).map_err(|e| self.context.fail(e))?;
+        Ok(())
+    }
+
+    /// Writes one row of `changes`, and removes the row of the number `replaced`.
+    pub(super) fn put_change(&self, row: &SealedChange, replaced: Option<u64>) -> Result<()> {
+        let mut table = self.read.tables()?.changes.borrow_mut();
+        if let Some(replaced) = replaced {
+            table.remove(replaced).map_err(|e| self.context.fail(e))?;
+        }
+        table.insert(row.change.sequence, row.value.as_slice()).map_err(|e| self.context.fail(e))?;
+        Ok(())
+    }
+
+    /// Writes one row of `embedders`.
+    pub(super) fn put_embedder(&self, number: u32, value: &[u8]) -> Result<()> {
+        let mut table = self.read.tables()?.embedders.borrow_mut();
+        table.insert(number, value).map_err(|e| self.context.fail(e))?;
+        Ok(())
+    }
+
+    /// Writes one row of `meta`.
+    pub(super) fn put_meta(&self, name: &str, value: &[u8]) -> Result<()> {
+        let mut table = self.read.tables()?.meta.borrow_mut();
+        table.insert(name, value).map_err(|e| self.context.fail(e))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,98 @@
+//! The lock of those who replace the store file: at most one compaction or repair at a time.
+//!
+//! `<home>/locks/maintenance` is a file whose lock belongs to the open descriptor: it ends with the process that has
+//! it, however that ends. Nobody waits for it.
+
+use super::failure::Context;
+use super::fork::{self, Registration};
+use super::handle::Place;
+use crate::error::{Error, Result};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+/// Held until dropped.
+#[derive(Debug)]
+pub(super) struct MaintenanceLock {
+    // Before the file: the registration must go before the descriptor is closed.
+    _registration: Option<Registration>,
+    _file: File,
+}
+
+/// A draft is left alone for so long whoever made it: process numbers come again.
+const FRESH: Duration = Duration::from_mins(1);
+
+impl MaintenanceLock {
+    /// Takes the lock of `place`.
+    ///
+    /// # Errors
+    /// [`Error::Store`] when another process has it, or when it cannot be made.
+    pub(super) fn take(place: &Place) -> Result<Self> {
+        let dir = place.home.join("locks");
+        let path = dir.join("maintenance");
+        let context = Context::new(&place.home, &path);
+        let mut builder = DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        match builder.create(&dir) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(context.io(error)),
+            _ => {}
+        }
+        // The home may have come with a cloned repository: a link in it may lead anywhere.
+        if fs::symlink_metadata(&dir).is_ok_and(|found| !found.is_dir()) {
+            return Err(Error::store(&dir, "is not a directory; remove it, then repeat"));
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::OpenOptionsExt;
+            let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+            options.mode(0o600).custom_flags(flags.bits().cast_signed());
+        }
+        let file = options.open(&path).map_err(|error| context.io(error))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(context.store(
+                    "another process is compacting or repairing this memory; wait until it is done, then repeat",
+                    None,
+                ));
+            }
+            Err(TryLockError::Error(error)) => return Err(context.io(error)),
+        }
+        #[cfg(unix)]
+        let registration = Some(fork::register(std::os::fd::AsRawFd::as_raw_fd(&file)));
+        #[cfg(not(unix))]
+        let registration = None;
+        Ok(Self { _registration: registration, _file: file })
+    }
+
+    /// Removes drafts that processes left behind which are gone. Returns which.
+    #[allow(clippy::unused_self)] // only who has the lock may do it
+    pub(super) fn remove_stale_drafts(&self, place: &Place) -> Result<Vec<PathBuf>> {
+        let context = Context::new(&place.home, &place.home);
+        let mut removed = Vec::new();
+        for entry in fs::read_dir(&place.home).map_err(|error| context.io(error))? {
+            let entry = entry.map_err(|error| context.io(error))?;
+            let name = entry.file_name();
+            let draft_of = name.to_str().and_then(|name| {
+                name.strip_prefix(".episodes.redb.")?.strip_suffix(".new")?.split('-').next()?.parse().ok()
+            });
+            let Some(pid) = draft_of else { continue };
+            let Ok(found) = fs::symlink_metadata(entry.path()) else { continue };
+            let age = found.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+            let stale = pid != std::process::id()
+                && !super::holder::is_alive(pid)
+                && age.is_some_and(|age| age >= FRESH);
+            if stale && found.is_file() {
+                fs::remove_file(entry.path())
+                    .map_err(|error| Context::new(&place.home, &entry.path()).io(error))?;
+                removed.push(entry.path());
+            }
+        }
+        removed.sort();
+        Ok(removed)
+    }
+}

@@ -1,0 +1,165 @@
+//! Reading rows as they are stored, in their envelopes, to be copied. Each is decoded on the way: damage is an error
+//! here as everywhere, so that nothing unreadable is carried into a new file or left out of it without a word.
+
+use super::rows::Change;
+use super::tables::{CHANGES, EMBEDDERS, EMBEDDINGS, EPISODES, ID_MAX, ID_MIN, META};
+use super::view::{ReadView, Source, on_table};
+use crate::episode::Episode;
+use crate::error::Result;
+use crate::ids::RecordId;
+use redb::{ReadableTable, ReadableTableMetadata};
+use std::ops::Bound;
+
+/// A record, and its value as it is stored.
+pub(super) struct SealedEpisode {
+    pub(super) episode: Episode,
+    pub(super) value: Vec<u8>,
+}
+
+/// One row of `embeddings` as it is stored.
+pub(super) struct SealedEmbedding {
+    pub(super) embedder: u32,
+    pub(super) id: RecordId,
+    pub(super) chunk: u32,
+    pub(super) value: Vec<u8>,
+}
+
+/// One row of the change feed as it is stored.
+pub(super) struct SealedChange {
+    pub(super) change: Change,
+    pub(super) value: Vec<u8>,
+}
+
+impl ReadView<'_> {
+    /// The record with this id.
+    pub(super) fn sealed_episode(&self, id: RecordId) -> Result<Option<SealedEpisode>> {
+        on_table!(self, EPISODES, episodes, table => {
+            let found = table.get(id.as_bytes()).map_err(|e| self.context.fail(e))?;
+            let Some(found) = found else { return Ok(None) };
+            let value = found.value().to_vec();
+            Ok(Some(SealedEpisode { episode: self.decode_episode(id, &value)?, value }))
+        })
+    }
+
+    /// The records after `after` in order of their ids, until `bytes` are reached.
+    pub(super) fn sealed_episodes(
+        &self,
+        after: Option<RecordId>,
+        bytes: usize,
+    ) -> Result<Vec<SealedEpisode>> {
+        let edge = after.map(|id| *id.as_bytes());
+        let low = edge.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let (mut rows, mut read) = (Vec::new(), 0);
+        on_table!(self, EPISODES, episodes, table => {
+            let range = table.range::<&[u8; 16]>((low, Bound::Unbounded)).map_err(|e| self.context.fail(e))?;
+            for row in range {
+                let (key, value) = row.map_err(|e| self.context.fail(e))?;
+                let value = value.value().to_vec();
+                read += value.len();
+                let episode = self.decode_episode(self.id(key.value())?, &value)?;
+                rows.push(SealedEpisode { episode, value });
+                if read >= bytes {
+                    break;
+                }
+            }
+        });
+        Ok(rows)
+    }
+
+    /// The vectors of one record under one embedder.
+    pub(super) fn sealed_embeddings_of(&self, embedder: u32, id: RecordId) -> Result<Vec<SealedEmbedding>> {
+        let low = Bound::Included((embedder, id.as_bytes(), 0));
+        let high = Bound::Included((embedder, id.as_bytes(), u32::MAX));
+        self.sealed_embeddings(low, high, usize::MAX)
+    }
+
+    /// The vectors after `after` by embedder, record and chunk, until `bytes` are reached.
+    pub(super) fn sealed_embeddings_after(
+        &self,
+        after: Option<&SealedEmbedding>,
+        bytes: usize,
+    ) -> Result<Vec<SealedEmbedding>> {
+        let low = match after {
+            Some(row) => Bound::Excluded((row.embedder, row.id.as_bytes(), row.chunk)),
+            None => Bound::Included((0, &ID_MIN, 0)),
+        };
+        self.sealed_embeddings(low, Bound::Included((u32::MAX, &ID_MAX, u32::MAX)), bytes)
+    }
+
+    fn sealed_embeddings(
+        &self,
+        low: Bound<(u32, &[u8; 16], u32)>,
+        high: Bound<(u32, &[u8; 16], u32)>,
+        bytes: usize,
+    ) -> Result<Vec<SealedEmbedding>> {
+        let (mut rows, mut read) = (Vec::new(), 0);
+        on_table!(self, EMBEDDINGS, embeddings, table => {
+            let range =
+                table.range::<(u32, &[u8; 16], u32)>((low, high)).map_err(|e| self.context.fail(e))?;
+            for row in range {
+                let (key, value) = row.map_err(|e| self.context.fail(e))?;
+                let (embedder, id, chunk) = key.value();
+                let value = value.value().to_vec();
+                self.decode_embedding((embedder, id, chunk), &value)?;
+                read += value.len();
+                rows.push(SealedEmbedding { embedder, id: self.id(id)?, chunk, value });
+                if read >= bytes {
+                    break;
+                }
+            }
+        });
+        Ok(rows)
+    }
+
+    /// The changes after number `sequence`, oldest first, at most `limit`.
+    pub(super) fn sealed_changes(&self, sequence: u64, limit: usize) -> Result<Vec<SealedChange>> {
+        on_table!(self, CHANGES, changes, table => {
+            let range = table
+                .range::<u64>((Bound::Excluded(sequence), Bound::Unbounded))
+                .map_err(|e| self.context.fail(e))?;
+            let decode = |row: Result<_, redb::StorageError>| {
+                let (key, value): (redb::AccessGuard<'_, u64>, redb::AccessGuard<'_, &[u8]>) =
+                    row.map_err(|e| self.context.fail(e))?;
+                let (number, value) = (key.value(), value.value().to_vec());
+                let body = self.open("changes", &number.to_le_bytes(), &value, || number.to_string())?;
+                let change = Change::parse(number, body);
+                let change = change.ok_or_else(|| self.damaged("changes", &number.to_string()))?;
+                Ok(SealedChange { change, value })
+            };
+            range.take(limit).map(decode).collect()
+        })
+    }
+
+    /// How many rows `embeddings` has; does not depend on their number.
+    pub(super) fn count_embeddings(&self) -> Result<u64> {
+        on_table!(self, EMBEDDINGS, embeddings, table => table.len().map_err(|e| self.context.fail(e)))
+    }
+
+    /// All embedders by number.
+    pub(super) fn sealed_embedders(&self) -> Result<Vec<(u32, Vec<u8>)>> {
+        on_table!(self, EMBEDDERS, embedders, table => {
+            let rows = table.iter().map_err(|e| self.context.fail(e))?;
+            rows.map(|row| {
+                let (key, value) = row.map_err(|e| self.context.fail(e))?;
+                let (number, value) = (key.value(), value.value().to_vec());
+                self.decode_embedder(number, &value)?;
+                Ok((number, value))
+            })
+            .collect()
+        })
+    }
+
+    /// All of `meta` by name.
+    pub(super) fn sealed_meta(&self) -> Result<Vec<(String, Vec<u8>)>> {
+        on_table!(self, META, meta, table => {
+            let rows = table.iter().map_err(|e| self.context.fail(e))?;
+            rows.map(|row| {
+                let (key, value) = row.map_err(|e| self.context.fail(e))?;
+                let (name, value) = (key.value().to_owned(), value.value().to_vec());
+                self.open("meta", name.as_bytes(), &value, || name.clone())?;
+                Ok((name, value))
+            })
+            .collect()
+        })
+    }
+}
