@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use super::fault::FaultPlan;
 
 /// The byte redb locks for a write transaction in multi-writer mode (a test fails should that ever change).
-const WRITER_BYTE: u64 = 1 << 62;
+pub(super) const WRITER_BYTE: u64 = 1 << 62;
 
 /// Faults of the backend itself, carried through redb inside an [`io::Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -223,7 +223,7 @@ impl Place {
         Ok(handle)
     }
 
-    fn open_file(&self, writable: bool, context: &Context) -> Result<File> {
+    pub(super) fn open_file(&self, writable: bool, context: &Context) -> Result<File> {
         let found = fs::symlink_metadata(&self.path).map_err(|error| match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory => failure::missing(&self.path),
             _ => context.io(error),

@@ -19,6 +19,7 @@ mod fault;
 mod fork;
 mod handle;
 mod holder;
+mod inspect;
 mod maintenance;
 mod rows;
 mod seal;
@@ -32,6 +33,7 @@ mod writer;
 
 pub use compact::{BackedUp, Compacted};
 pub use copy::Progress;
+pub use inspect::{Loss, Problem, ProblemKind, Repaired, Verified};
 pub use rows::{Change, Embedded, EmbedderRow, EmbeddingRow, NO_EMBEDDER, Operation, RecordKind};
 pub use tables::{FORMAT_VERSION, OLDEST_READER};
 pub use view::ReadView;
