@@ -34,6 +34,10 @@ __all__ = [
     "PendingText",
     "Report",
     "__version__",
+    "repair_store",
+    "verify_index",
+    "verify_rows",
+    "verify_store",
 ]
 
 __version__: str
@@ -937,3 +941,72 @@ class HybridIndex:
         """Width of the vectors; None before the first."""
     def __len__(self) -> int: ...
     def __contains__(self, id: str, /) -> bool: ...
+
+def verify_store(
+    home: str | PathLike[str],
+    *,
+    lock_timeout: float,
+    progress: Callable[[int, int], object] | None = None,
+) -> dict[str, Any]:
+    """Checks the store file of a home, without writing to it.
+
+    Args:
+        home: Its directory.
+        lock_timeout: Longest wait for the write lock, in seconds.
+        progress: Called now and then with (bytes done, bytes to do).
+
+    Returns:
+        problems (list of (kind, table, id, detail)), records, vectors, bytes, held_ms (int).
+
+    Raises:
+        StoreError: It cannot be looked at.
+    """
+
+def repair_store(
+    home: str | PathLike[str],
+    *,
+    lock_timeout: float,
+    distrust: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> dict[str, Any]:
+    """Checks the store file of a home and puts a whole one in its place if it is damaged.
+
+    Args:
+        home: Its directory.
+        lock_timeout: Longest wait for the write lock, in seconds.
+        distrust: Make a new file whatever is found: the check of this one ended its process.
+        progress: Called now and then with (bytes done, bytes to do).
+
+    Returns:
+        What `verify_store` does, of the file before; kept_as and lost_found (str or None), restored,
+        restored_vectors (int), lost (list of (table, id, detail, file or None)).
+
+    Raises:
+        StoreError: It could not be done, and nothing was changed.
+    """
+
+def verify_rows(engine: Engine) -> dict[str, Any]:
+    """Checks the rows of an open memory against each other.
+
+    Args:
+        engine: The open handle.
+
+    Returns:
+        As `verify_store`.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+
+def verify_index(engine: Engine) -> list[tuple[str, str, str, str]]:
+    """Compares the index of an open memory with one built anew from the store.
+
+    Args:
+        engine: The open handle.
+
+    Returns:
+        Problems as in `verify_store`; none for a handle that was never asked anything.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """

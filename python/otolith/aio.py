@@ -25,7 +25,15 @@ if TYPE_CHECKING:
     from ._types import VectorLike
     from .config import Settings
     from .embedders.base import Embedder
-    from .records import EmbedReport, ExportReport, ForgetReport, ImportReport, RememberReport, Status
+    from .records import (
+        EmbedReport,
+        ExportReport,
+        ForgetReport,
+        ImportReport,
+        RememberReport,
+        Status,
+        VerifyReport,
+    )
 
 __all__ = ["AsyncMemory"]
 
@@ -219,6 +227,10 @@ class AsyncMemory:
     async def status(self) -> Status:
         """As `Memory.status`."""
         return await asyncio.to_thread(self._memory.status)
+
+    async def verify(self, *, repair: bool = False, progress: Progress | None = None) -> VerifyReport:
+        """As `Memory.verify`."""
+        return await asyncio.to_thread(self._memory.verify, repair=repair, progress=progress)
 
     async def export(
         self, dest: str | os.PathLike[str] | BinaryIO | TextIO, *, vectors: bool = True

@@ -25,7 +25,7 @@ from ._core import Coverage, Engine, Episode, Hit, Report
 from ._fields import filter_fields, flag, moment, record_fields, series, shown
 from ._vectors import Vectors, logger
 from .embedders.objects import wrap
-from .exceptions import EmbedderError, InvalidInput, OtolithError
+from .exceptions import EmbedderError, InvalidInput, OtolithError, ReadOnly
 from .records import (
     EmbedReport,
     ExportReport,
@@ -34,6 +34,7 @@ from .records import (
     ImportReport,
     RememberReport,
     Status,
+    VerifyReport,
     record_id,
 )
 
@@ -562,6 +563,41 @@ class Memory:
                 *self._vectors.notices(),
             ),
         )
+
+    # -- care ---------------------------------------------------------------------------------------------
+
+    def verify(self, *, repair: bool = False, progress: Progress | None = None) -> VerifyReport:
+        """Checks the store for damage, every row against every other, and the index of this handle.
+
+        The file is looked at in a process of its own. Writers wait meanwhile, readers do not. A repair puts a
+        whole file in the place of the damaged one, which is kept under a dated name; handles of all processes
+        go on in the new one. `otolith.maintenance.verify` does the same for a home that cannot be opened.
+
+        Args:
+            repair: Whether to repair what is found.
+            progress: Called now and then with (bytes done, bytes to do).
+
+        Raises:
+            StoreError: It could not be done; nothing was changed.
+            ReadOnly: A repair was asked of a read-only handle.
+        """
+        from ._core import verify_index, verify_rows
+        from .maintenance.verifying import reported, verify
+
+        flag("repair", repair)
+        check_progress(progress)
+        home = self._engine.home
+        if home is None:
+            report = reported(verify_rows(self._engine))
+        else:
+            if repair and self._engine.read_only:
+                raise ReadOnly(f"{home}: opened read-only; open it writable to repair it", path=home)
+            report = verify(
+                home, repair=repair, lock_timeout=self._settings.get("lock_timeout"), progress=progress
+            )
+        if not report.ok:
+            return report
+        return report.with_problems(verify_index(self._engine))
 
     # -- moving -------------------------------------------------------------------------------------------
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from os import PathLike
 from typing import Any, Literal
@@ -41,9 +41,13 @@ __all__ = [
     "IndexParams",
     "Inserted",
     "Leg",
+    "Loss",
+    "Problem",
     "RememberReport",
+    "Repair",
     "Report",
     "Status",
+    "VerifyReport",
 ]
 
 
@@ -273,6 +277,90 @@ class Status(_Counts):
     analyzer: str | None
     unreadable: int
     notices: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem(_Counts):
+    """One thing that is wrong with a memory.
+
+    Attributes:
+        kind: `file` (the file itself), `row` (its bytes are not what was written), `missing`, `orphan` (it
+            belongs to nothing), `mismatch` (two things contradict each other), `index` (the index of the
+            handle is not the one that the store gives).
+        table: The table of the store; empty for the file.
+        id: Id of the record, key of the row, or place in the file.
+        detail: What is wrong.
+    """
+
+    kind: str
+    table: str
+    id: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loss(_Counts):
+    """Something that did not come back in a repair, or not as it was.
+
+    Attributes:
+        table: The table of the store.
+        id: Id of the record or key of the row; empty when nothing names it any more.
+        detail: Why, and what there is instead.
+        file: Name of the file in `lost+found` with its bytes, None if there are none.
+    """
+
+    table: str
+    id: str
+    detail: str
+    file: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Repair(_Counts):
+    """What a repair did.
+
+    Attributes:
+        kept_as: Where the damaged file is now, byte for byte.
+        lost_found: Directory with what could not be brought back, None if there is nothing.
+        restored: Records in the new file.
+        restored_vectors: Vectors in the new file.
+        lost: What is not in it, or only in an earlier version.
+    """
+
+    kept_as: str
+    lost_found: str | None
+    restored: int
+    restored_vectors: int
+    lost: tuple[Loss, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport(_Counts):
+    """What `verify` found.
+
+    Attributes:
+        ok: Whether the store is whole now.
+        problems: What was wrong, the file first.
+        records: Records that could be read.
+        vectors: Vectors that could be read.
+        bytes: Size of the file.
+        seconds: How long it took.
+        repaired: What was done about it, None if nothing was.
+    """
+
+    ok: bool
+    problems: tuple[Problem, ...]
+    records: int
+    vectors: int
+    bytes: int
+    seconds: float
+    repaired: Repair | None = None
+
+    def with_problems(self, more: Sequence[tuple[str, str, str, str]]) -> VerifyReport:
+        """This report and further problems, as (kind, table, id, detail)."""
+        if not more:
+            return self
+        return replace(self, ok=False, problems=(*self.problems, *(Problem(*problem) for problem in more)))
 
 
 def record_id(value: object) -> str:

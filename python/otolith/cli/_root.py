@@ -22,6 +22,7 @@ COMMANDS = {
     "export": "Write all records as JSON lines.",
     "embed": "Make the vectors that are missing.",
     "status": "Say what is there and how it is doing.",
+    "verify": "Look for damage, and repair it.",
     "config": "Show and set settings.",
     "trust": "Trust the config.toml of a home.",
     "completion": "Print a completion script for a shell.",

@@ -133,7 +133,7 @@ fn every_flipped_bit_in_use_is_seen() {
 }
 
 fn repair(home: &Path) -> Repaired {
-    Store::repair(home, &StoreOptions::default(), &mut |_, _| false).unwrap()
+    Store::repair(home, &StoreOptions::default(), false, &mut |_, _| false).unwrap()
 }
 
 /// Everything that is in the store, by id.
@@ -203,7 +203,10 @@ impl Damaged {
         let mut withheld = 0;
         for (id, episode) in &self.there {
             if !restored.contains_key(id) {
-                assert!(nameless || told.contains(id.to_string().as_str()), "{what}: nobody says that {id} is lost");
+                assert!(
+                    nameless || told.contains(id.to_string().as_str()),
+                    "{what}: nobody says that {id} is lost"
+                );
                 withheld += usize::from(contains(&bytes, &episode.to_json().unwrap()));
             }
         }
@@ -270,12 +273,18 @@ fn what_is_left_of_a_shortened_or_scribbled_file_comes_back() {
         stores.run(&format!("cut at {len}"), |file| file.truncate(len));
     }
     let (done, _) = stores.run("no header", |file| file[..4096].fill(0xA5));
-    assert_eq!(done.restored, stores.there.len() as u64, "all pages but the header are whole: {:?}", done.lost);
+    assert_eq!(
+        done.restored,
+        stores.there.len() as u64,
+        "all pages but the header are whole: {:?}",
+        done.lost
+    );
     for seed in 0..6_u64 {
         let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
         let done = stores.run(&format!("scribble {seed}"), |file| {
             for _ in 0..60 {
-                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let at = (random >> 33) as usize % file.len();
                 file[at] = file[at].wrapping_add((random >> 20) as u8 | 1);
             }

@@ -28,6 +28,10 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
+    pub(crate) fn core(&self) -> &core::Engine {
+        &self.core
+    }
+
     fn lock_timeout(&self) -> Duration {
         self.core.options().lock_timeout
     }
@@ -716,7 +720,7 @@ impl Engine {
 }
 
 /// An absolute path, so that a later change of the working directory does not move it.
-fn absolute(field: &str, value: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
+pub(crate) fn absolute(field: &str, value: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
     let py = value.py();
     let Ok(path) = value.extract::<PathBuf>() else { return Err(errors::wanted(field, "a path", value)) };
     std::path::absolute(&path)

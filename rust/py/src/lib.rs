@@ -12,6 +12,7 @@ mod errors;
 mod hit;
 mod hybrid;
 mod hybrid_types;
+mod maintenance;
 mod outcome;
 mod record;
 mod report;
@@ -41,6 +42,8 @@ mod _core {
     use crate::hybrid::HybridIndex;
     #[pymodule_export]
     use crate::hybrid_types::{IndexHit, IndexParams, Inserted};
+    #[pymodule_export]
+    use crate::maintenance::{repair_store, verify_index, verify_rows, verify_store};
     #[pymodule_export]
     use crate::outcome::{Attached, Outcome, PendingText};
     #[pymodule_export]

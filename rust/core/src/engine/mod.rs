@@ -10,6 +10,7 @@ mod recall;
 mod report;
 mod served;
 mod vectors;
+mod verify;
 mod write;
 
 pub use recall::{Legs, Recall};

@@ -145,6 +145,12 @@ impl LexicalIndex {
         self.params
     }
 
+    /// Terms of a live document.
+    pub(super) fn terms_of(&self, doc: DocId) -> &[TermId] {
+        let (start, count) = self.forward_spans.get(doc.index()).copied().unwrap_or((0, 0));
+        &self.forward[start..start + count as usize]
+    }
+
     /// Weighted frequency of a term in a document, in quarters; 0 if it is not in it.
     pub(super) fn tf(&self, term: TermId, doc: DocId) -> u32 {
         let postings = &self.lists[term.index()].postings;

@@ -4,12 +4,14 @@
 //! in one canonical order, so that equal contents give equal bits.
 
 mod bm25;
+mod compare;
 mod document;
 mod index;
 mod params;
 mod search;
 
 pub use bm25::{TermExplanation, idf};
+pub(crate) use compare::Readable;
 pub use document::{Field, PreparedDoc, prepare};
 pub use index::LexicalIndex;
 pub use params::Bm25Params;

@@ -38,8 +38,19 @@ pub(super) struct Checker {
 }
 
 impl Checker {
-    pub(super) fn problem(&mut self, kind: ProblemKind, table: &str, id: impl ToString, detail: impl Into<String>) {
-        self.problems.push(Problem { kind, table: table.to_owned(), id: id.to_string(), detail: detail.into() });
+    pub(super) fn problem(
+        &mut self,
+        kind: ProblemKind,
+        table: &str,
+        id: impl ToString,
+        detail: impl Into<String>,
+    ) {
+        self.problems.push(Problem {
+            kind,
+            table: table.to_owned(),
+            id: id.to_string(),
+            detail: detail.into(),
+        });
     }
 
     /// A row that can be read.
@@ -56,7 +67,9 @@ impl Checker {
             (Key::Embedder(number), Row::Embedder(embedder)) => {
                 self.embedders.insert(number, embedder.dim);
             }
-            (Key::Chunk(embedder, id, chunk), Row::Vector(vector)) => self.vector(embedder, id, chunk, *vector),
+            (Key::Chunk(embedder, id, chunk), Row::Vector(vector)) => {
+                self.vector(embedder, id, chunk, *vector)
+            }
             // A key is read for its table, and a row for its key.
             _ => {}
         }
@@ -116,7 +129,8 @@ impl Checker {
     fn known(&self, id: &[u8; 16]) -> bool {
         self.episodes.contains_key(id)
             || self.unreadable.contains(id)
-            || self.last.get(id).is_some_and(|(_, last)| *last != Operation::Delete) && !self.whole(Table::Episodes)
+            || self.last.get(id).is_some_and(|(_, last)| *last != Operation::Delete)
+                && !self.whole(Table::Episodes)
     }
 
     fn name(&mut self, scope: &str, key: &str, id: RecordId) {
@@ -125,7 +139,12 @@ impl Checker {
             if expected.key.as_ref().is_some_and(|(s, k)| (&**s, &**k) == (scope, key)) {
                 expected.key_seen = true;
             } else {
-                self.problem(ProblemKind::Mismatch, "keys", shown, format!("leads to {id}, which has another key"));
+                self.problem(
+                    ProblemKind::Mismatch,
+                    "keys",
+                    shown,
+                    format!("leads to {id}, which has another key"),
+                );
             }
         } else if !self.known(id.as_bytes()) {
             self.problem(ProblemKind::Orphan, "keys", shown, format!("leads to {id}, which is not there"));
@@ -154,7 +173,12 @@ impl Checker {
         match (self.embedders.get(&embedder), vector.width) {
             (None, None) if embedder == NO_EMBEDDER => {}
             (None, _) if self.whole(Table::Embedders) => {
-                self.problem(ProblemKind::Orphan, "embeddings", &key, format!("there is no embedder {embedder}"));
+                self.problem(
+                    ProblemKind::Orphan,
+                    "embeddings",
+                    &key,
+                    format!("there is no embedder {embedder}"),
+                );
             }
             (Some(dim), Some(width)) if *dim as usize != width => {
                 let detail = format!("has {width} dimensions, and its embedder {dim}");
@@ -187,7 +211,12 @@ impl Checker {
             match self.meta.get(name).map(Vec::len) {
                 Some(len) if len == width => {}
                 Some(len) => {
-                    self.problem(ProblemKind::Mismatch, "meta", name, format!("has {len} bytes, not {width}"));
+                    self.problem(
+                        ProblemKind::Mismatch,
+                        "meta",
+                        name,
+                        format!("has {len} bytes, not {width}"),
+                    );
                 }
                 // One that is there and cannot be read has been told.
                 None if self.problems.iter().any(|p| p.table == "meta" && p.id == name) => {}
@@ -229,7 +258,12 @@ impl Checker {
                     found.push((ProblemKind::Mismatch, "episodes", *id, detail));
                 }
                 None if self.whole(Table::Changes) => {
-                    found.push((ProblemKind::Missing, "changes", *id, "no change tells of the record".to_owned()));
+                    found.push((
+                        ProblemKind::Missing,
+                        "changes",
+                        *id,
+                        "no change tells of the record".to_owned(),
+                    ));
                 }
                 _ => {}
             }

@@ -7,6 +7,7 @@
 //! damaged one, which is to panic or to end the process, is not met.
 
 mod check;
+mod held;
 mod lost_found;
 mod overlay;
 mod pages;
@@ -19,9 +20,9 @@ mod walk;
 
 pub use report::{Loss, Problem, ProblemKind, Repaired, Verified};
 
+use super::copy::Progress;
 use super::failure::Context;
 use super::{Store, StoreOptions};
-use super::copy::Progress;
 use crate::error::{Error, Result};
 use check::Checker;
 use fixedbitset::FixedBitSet;
@@ -52,7 +53,7 @@ impl Store {
         let mut inspection = Inspection::default();
         inspection.run(&mut pages, &context, progress, &mut |_| {})?;
         inspection.checker.check_format(&place.path)?;
-        Ok(inspection.finish(&still, pages.file_len()))
+        Ok(inspection.finish(&still, pages.file_len(), true))
     }
 }
 
@@ -109,8 +110,7 @@ impl Inspection {
         let (system, _) = walk.definitions(commit.system, "the tree of redb's own tables")?;
         for table in system {
             let tree = format!("redb's own table {}", table.name);
-            let shape =
-                Shape { tree: &tree, table: None, key: table.key_width, value: table.value_width };
+            let shape = Shape { tree: &tree, table: None, key: table.key_width, value: table.value_width };
             walk.tree(table.root, shape, &mut |_| Ok(()))?;
         }
         let (found, state) = walk.definitions(commit.data, "the tree of tables")?;
@@ -126,8 +126,7 @@ impl Inspection {
                 self.checker.problem(ProblemKind::File, name, "", "the table has keys of another kind");
                 continue;
             }
-            let shape =
-                Shape { tree: name, table: Some(table), key: table.key_width(), value: None };
+            let shape = Shape { tree: name, table: Some(table), key: table.key_width(), value: None };
             let checker = &mut self.checker;
             let state = walk.tree(definition.root, shape, &mut |found| {
                 judge(table, found, checker, on_row);
@@ -142,9 +141,9 @@ impl Inspection {
     }
 
     /// What was found; redb is asked only about a file that has no fault so far.
-    fn finish(&mut self, still: &Still, bytes: u64) -> Verified {
+    fn finish(&mut self, still: &Still, bytes: u64, ask: bool) -> Verified {
         let records = self.checker.finish();
-        if self.checker.problems.is_empty() {
+        if ask && self.checker.problems.is_empty() {
             self.ask_redb(still);
         }
         let problems = std::mem::take(&mut self.checker.problems);
@@ -189,7 +188,9 @@ impl Inspection {
         }));
         let detail = match asked {
             Ok(Ok(true)) => return,
-            Ok(Ok(false)) => "its account of pages in use is wrong; it was right after redb's own repair".to_owned(),
+            Ok(Ok(false)) => {
+                "its account of pages in use is wrong; it was right after redb's own repair".to_owned()
+            }
             Ok(Err(error)) => format!("redb's own check ends with: {error}"),
             Err(_) => "redb's own check failed in an unforeseen way".to_owned(),
         };
@@ -200,12 +201,7 @@ impl Inspection {
 /// Memory for pages in redb's check.
 const CHECK_CACHE: usize = 64 << 20;
 
-fn judge(
-    table: Table,
-    found: Found<'_>,
-    checker: &mut Checker,
-    on_row: &mut dyn FnMut(&Judged<'_>),
-) {
+fn judge(table: Table, found: Found<'_>, checker: &mut Checker, on_row: &mut dyn FnMut(&Judged<'_>)) {
     let Some(key) = Key::parse(table, found.key) else {
         let fault = row::RowFault::Foreign(format!("its key is none of the table {}", table.name()));
         checker.bad_row(table, None, &row::hex(found.key), &fault);

@@ -144,9 +144,17 @@ impl Pages {
     }
 
     /// A page that must hash to `sum`.
-    pub(super) fn page(&mut self, at: PageRef, sum: u128, key: Option<usize>, value: Option<usize>) -> io::Result<Page> {
+    pub(super) fn page(
+        &mut self,
+        at: PageRef,
+        sum: u128,
+        key: Option<usize>,
+        value: Option<usize>,
+    ) -> io::Result<Page> {
         let mut bytes = self.read(at.offset, at.len)?;
-        let matches = |bytes: &[u8]| Node::of(bytes, key, value).and_then(Node::end).is_some_and(|end| hash(&bytes[..end]) == sum);
+        let matches = |bytes: &[u8]| {
+            Node::of(bytes, key, value).and_then(Node::end).is_some_and(|end| hash(&bytes[..end]) == sum)
+        };
         let health = if matches(&bytes) {
             Health::Good
         } else if let Some(at_byte) = self.mend(&mut bytes, matches) {
@@ -188,7 +196,8 @@ impl Pages {
         if bytes[..MAGIC.len()] != MAGIC {
             faults.push("the mark at its beginning is not that of a store".to_owned());
         }
-        let geometry = [(12, PAGE as u32, "page size"), (16, 0, "region header"), (20, REGION_PAGES, "region size")];
+        let geometry =
+            [(12, PAGE as u32, "page size"), (16, 0, "region header"), (20, REGION_PAGES, "region size")];
         for (at, expected, what) in geometry {
             let found = number32(&bytes, at).unwrap_or(0);
             if found != expected {
@@ -198,7 +207,8 @@ impl Pages {
         let (full, partial) = (number32(&bytes, 24).unwrap_or(0), number32(&bytes, 28).unwrap_or(0));
         let flags = bytes[FLAGS];
         let unclean = flags & UNCLEAN != 0;
-        let pages = u64::from(full).saturating_mul(u64::from(REGION_PAGES)).saturating_add(u64::from(partial));
+        let pages =
+            u64::from(full).saturating_mul(u64::from(REGION_PAGES)).saturating_add(u64::from(partial));
         let expected = pages.saturating_mul(PAGE).saturating_add(PAGE);
         // While a writer has it open, or after it died, the counts may be behind: redb takes the length then.
         if self.len < expected || (!unclean && self.len != expected) || !self.len.is_multiple_of(PAGE) {
@@ -248,14 +258,19 @@ impl Pages {
             self.mended.insert((start + at) as u64, bytes[at]);
         }
         (bytes[0] == FORMAT).then_some(())?;
-        let root = |flag: usize, at: usize| if bytes[flag] == 0 { None } else { Root::parse(&bytes[at..at + ROOT]) };
+        let root =
+            |flag: usize, at: usize| if bytes[flag] == 0 { None } else { Root::parse(&bytes[at..at + ROOT]) };
         Some(Slot { transaction: number64(&bytes, 104)?, data: root(1, 8), system: root(2, 40) })
     }
 }
 
 impl Root {
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
-        Some(Self { page: page_ref(number64(bytes, 0)?)?, sum: number128(bytes, 8)?, rows: number64(bytes, 24)? })
+        Some(Self {
+            page: page_ref(number64(bytes, 0)?)?,
+            sum: number128(bytes, 8)?,
+            rows: number64(bytes, 24)?,
+        })
     }
 }
 
@@ -362,7 +377,8 @@ impl<'p> Leaf<'p> {
     /// Key and value of row `n`, as places within the page, if they lie in it.
     pub(super) fn row(&self, n: usize) -> Option<(Range<usize>, Range<usize>)> {
         let key_start = if n == 0 { self.key_section() } else { self.key_end(n - 1)? };
-        let value_start = if n == 0 { self.key_end(self.count.checked_sub(1)?)? } else { self.value_end(n - 1)? };
+        let value_start =
+            if n == 0 { self.key_end(self.count.checked_sub(1)?)? } else { self.value_end(n - 1)? };
         let (key, value) = (key_start..self.key_end(n)?, value_start..self.value_end(n)?);
         let inside = |range: &Range<usize>| range.start <= range.end && range.end <= self.bytes.len();
         (n < self.count && inside(&key) && inside(&value)).then_some((key, value))

@@ -39,12 +39,18 @@ impl Store {
     /// Checks the store file of `home`, and puts a whole one in its place if it is damaged.
     ///
     /// The damaged file is kept, byte for byte, under a name with the date; bytes that cannot be brought back lie in
-    /// `lost+found`. Nothing is deleted. Writers wait while it runs and go on in the new file.
+    /// `lost+found`. Nothing is deleted. Writers wait while it runs and go on in the new file. With `distrust` a new file
+    /// is made also if nothing is found, and redb is not asked: for a file whose check ended the process.
     ///
     /// # Errors
     /// As [`Store::verify`]; [`Error::Store`] when another process compacts or repairs, when the file is replaced
     /// meanwhile, and for a full disk. The file is as it was then.
-    pub fn repair(home: &Path, options: &StoreOptions, progress: &mut Progress<'_>) -> Result<Repaired> {
+    pub fn repair(
+        home: &Path,
+        options: &StoreOptions,
+        distrust: bool,
+        progress: &mut Progress<'_>,
+    ) -> Result<Repaired> {
         let place = still::place(home, options);
         let context = place.context();
         let lock = MaintenanceLock::take(&place)?;
@@ -54,13 +60,14 @@ impl Store {
         let half = pages.file_len();
         let mut salvage = Salvage::default();
         let mut inspection = Inspection::default();
-        let mut on_row = |judged: &Judged<'_>| salvage.row(judged.table, judged.key, judged.found, judged.row);
+        let mut on_row =
+            |judged: &Judged<'_>| salvage.row(judged.table, judged.key, judged.found, judged.row);
         inspection.run(&mut pages, &context, &mut |done, _| progress(done, 2 * half), &mut on_row)?;
         inspection.checker.check_format(&place.path)?;
         salvage.trees(inspection.checker.trees());
         salvage.content_lost = inspection.content_lost();
-        let mut before = inspection.finish(&still, half);
-        if before.problems.is_empty() {
+        let mut before = inspection.finish(&still, half, !distrust);
+        if before.problems.is_empty() && !distrust {
             before.held_ms = still.held_ms();
             return Ok(Repaired { before, ..Repaired::default() });
         }
@@ -125,7 +132,11 @@ impl Rebuild<'_> {
             let value = rebuild.value(*at)?;
             let episode = match decode(Table::Episodes, &Key::Episode(*id), &value) {
                 Ok(Row::Episode(episode)) => *episode,
-                _ => return Err(rebuild.context.corrupt(format!("{} changed while it was read", id_text(id)))),
+                _ => {
+                    return Err(rebuild
+                        .context
+                        .corrupt(format!("{} changed while it was read", id_text(id))));
+                }
             };
             tables.put_episode(&SealedEpisode { episode, value })
         })?;
@@ -157,7 +168,8 @@ impl Rebuild<'_> {
             tables.put_embedding(&SealedEmbedding { embedder: *embedder, id, chunk: *chunk, value })
         })?;
         for (embedder, count) in strays {
-            let detail = format!("{count} vectors of embedder {embedder} are left out: nobody can tell which it was");
+            let detail =
+                format!("{count} vectors of embedder {embedder} are left out: nobody can tell which it was");
             let table = Table::Embeddings.name().to_owned();
             self.salvage.losses.push(Loss { table, id: String::new(), detail, file: None });
         }
@@ -211,7 +223,9 @@ impl Rebuild<'_> {
             .filter_map(|loss| loss.id.parse().ok())
             .filter(|id: &RecordId| !self.salvage.episodes.contains_key(id.as_bytes()))
             .collect();
-        lost.extend(self.salvage.left.iter().filter_map(|(_, key, ..)| RecordId::from_bytes(key.episode()?).ok()));
+        lost.extend(
+            self.salvage.left.iter().filter_map(|(_, key, ..)| RecordId::from_bytes(key.episode()?).ok()),
+        );
         lost.sort_unstable();
         lost.dedup();
         let gone = lost.into_iter().map(|id| Ok((id, Operation::Delete)));
@@ -221,7 +235,8 @@ impl Rebuild<'_> {
             draft.write(|tables| {
                 batch.iter().try_for_each(|(id, operation)| {
                     sequence += 1;
-                    let change = Change { sequence, operation: *operation, kind: RecordKind::Episode, id: *id, nonce };
+                    let change =
+                        Change { sequence, operation: *operation, kind: RecordKind::Episode, id: *id, nonce };
                     let body = Change::body(*operation, RecordKind::Episode, *id, nonce);
                     let value = seal("changes", &sequence.to_le_bytes(), &body);
                     tables.put_change(&SealedChange { change, value }, None)
@@ -268,7 +283,7 @@ fn check_draft(draft: &Draft, place: &Place, context: &Context) -> Result<()> {
     let mut pages = Pages::new(Arc::clone(&still.backend)).map_err(|error| context.io(error))?;
     let mut inspection = Inspection::default();
     inspection.run(&mut pages, context, &mut |_, _| false, &mut |_| {})?;
-    let found = inspection.finish(&still, 0);
+    let found = inspection.finish(&still, 0, true);
     match found.problems.first() {
         None => Ok(()),
         Some(problem) => Err(Error::Internal(format!(
@@ -282,7 +297,12 @@ fn check_draft(draft: &Draft, place: &Place, context: &Context) -> Result<()> {
 }
 
 /// Puts what cannot be used beside the store. Returns what was lost, each with the name of its file.
-fn keep_rows(found: &mut LostFound, pages: &Pages, salvage: &Salvage, context: &Context) -> Result<Vec<Loss>> {
+fn keep_rows(
+    found: &mut LostFound,
+    pages: &Pages,
+    salvage: &Salvage,
+    context: &Context,
+) -> Result<Vec<Loss>> {
     let mut lost = salvage.losses.clone();
     let read = |at: Spot| pages.read(at.offset, at.len).map_err(|error| context.io(error));
     for row in &salvage.unreadable {

@@ -68,7 +68,13 @@ pub(super) struct Salvage {
 
 impl Salvage {
     /// A row that a tree leads to.
-    pub(super) fn row(&mut self, table: Table, key: Option<&Key>, found: Found<'_>, row: Result<&Row, &RowFault>) {
+    pub(super) fn row(
+        &mut self,
+        table: Table,
+        key: Option<&Key>,
+        found: Found<'_>,
+        row: Result<&Row, &RowFault>,
+    ) {
         let at = Spot { offset: found.offset, len: found.value.len() as u64 };
         match (key, row) {
             (Some(key), Ok(row)) => self.good(key, row, at),
@@ -237,7 +243,12 @@ impl Salvage {
 
     /// A record that the feed says is gone, and that its table has, is not served.
     fn drop_forgotten(&mut self, said: &FxHashMap<[u8; 16], (Operation, bool)>) {
-        let gone: Vec<_> = self.episodes.iter().filter(|(id, _)| matches!(said.get(*id), Some((Operation::Delete, _)))).map(|(id, at)| (*id, *at)).collect();
+        let gone: Vec<_> = self
+            .episodes
+            .iter()
+            .filter(|(id, _)| matches!(said.get(*id), Some((Operation::Delete, _))))
+            .map(|(id, at)| (*id, *at))
+            .collect();
         for (id, at) in gone {
             self.episodes.remove(&id);
             self.left.push((Table::Episodes, Key::Episode(id), at, "its last change forgot it".to_owned()));
@@ -269,7 +280,9 @@ impl Salvage {
                 _ if unreadable.contains(&id) => None,
                 Some((Operation::Delete, _)) => continue,
                 Some((_, false)) => None,
-                Some((_, true)) => Some("changes after its last known one are lost, and one may have forgotten it"),
+                Some((_, true)) => {
+                    Some("changes after its last known one are lost, and one may have forgotten it")
+                }
                 None if self.whole(Table::Changes) => continue,
                 None => Some("no change that can be read tells of it, and one may have forgotten it"),
             };
@@ -300,7 +313,8 @@ impl Salvage {
 
     fn recover_embeddings(&mut self, pages: &Pages) -> io::Result<()> {
         let tree_is_whole = self.whole(Table::Embeddings);
-        let unreadable: BTreeSet<Chunk> = self.unreadable.iter().filter_map(|row| row.key.as_ref().and_then(Key::chunk)).collect();
+        let unreadable: BTreeSet<Chunk> =
+            self.unreadable.iter().filter_map(|row| row.key.as_ref().and_then(Key::chunk)).collect();
         let old = std::mem::take(&mut self.old_embeddings);
         let mut hashes: FxHashMap<[u8; 16], Option<i128>> = FxHashMap::default();
         for (key, versions) in old {

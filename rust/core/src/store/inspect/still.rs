@@ -36,7 +36,10 @@ impl Still {
             Ok(file) => (file, true),
             Err(Error::Store { source: Some(error), .. })
                 if read_only
-                    && matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
+                    && matches!(
+                        error.kind(),
+                        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem
+                    ) =>
             {
                 (place.open_file(false, context)?, false)
             }

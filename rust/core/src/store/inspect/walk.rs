@@ -1,13 +1,15 @@
 //! From the roots of a commit to every row, around what is damaged.
 
-use super::pages::{Definition, Health, Leaf, Node, PAGE, PageRef, Pages, Root};
 use super::super::seal::HEADER as ENVELOPE;
+use super::pages::{Definition, Health, Leaf, Node, PAGE, PageRef, Pages, Root};
 use super::row::{Key, Table, body};
 use fixedbitset::FixedBitSet;
 use std::io;
 
 /// No tree of a real file is deeper.
 const DEPTH: usize = 64;
+/// After so many bytes the caller hears of it.
+const TOLD_BYTES: u64 = 1 << 20;
 
 /// A page that is not what was written.
 #[derive(Debug, Clone)]
@@ -72,7 +74,11 @@ impl<'p> Walk<'p> {
     }
 
     /// The tables that hang below a root, those of damaged pages only where their own root is found whole.
-    pub(super) fn definitions(&mut self, root: Option<Root>, tree: &str) -> io::Result<(Vec<Definition>, TreeState)> {
+    pub(super) fn definitions(
+        &mut self,
+        root: Option<Root>,
+        tree: &str,
+    ) -> io::Result<(Vec<Definition>, TreeState)> {
         let mut found = Vec::new();
         let mut garbled = false;
         let shape = Shape { tree, table: None, key: None, value: None };
@@ -99,7 +105,12 @@ impl<'p> Walk<'p> {
     }
 
     /// Visits the rows below `root`.
-    pub(super) fn tree(&mut self, root: Option<Root>, shape: Shape<'_>, on_row: OnRow<'_>) -> io::Result<TreeState> {
+    pub(super) fn tree(
+        &mut self,
+        root: Option<Root>,
+        shape: Shape<'_>,
+        on_row: OnRow<'_>,
+    ) -> io::Result<TreeState> {
         let mut state = TreeState { rows: 0, whole: true };
         let Some(root) = root else { return Ok(state) };
         // Depth first and in order; with each page, whether what leads to it is whole.
@@ -146,14 +157,24 @@ impl<'p> Walk<'p> {
                 }
                 None => self.not_passed(at, &mut state),
             }
+            let before = self.seen_bytes / TOLD_BYTES;
             self.seen_bytes += at.len;
-            (self.progress)(self.seen_bytes.min(self.pages.file_len()), self.pages.file_len())?;
+            if self.seen_bytes / TOLD_BYTES != before {
+                (self.progress)(self.seen_bytes.min(self.pages.file_len()), self.pages.file_len())?;
+            }
         }
         Ok(state)
     }
 
     fn report(&mut self, at: PageRef, shape: Shape<'_>, mended: bool, passed: bool) {
-        self.bad.push(BadPage { at, tree: shape.tree.to_owned(), table: shape.table, mended, passed, rows: true });
+        self.bad.push(BadPage {
+            at,
+            tree: shape.tree.to_owned(),
+            table: shape.table,
+            mended,
+            passed,
+            rows: true,
+        });
     }
 
     fn not_passed(&mut self, at: PageRef, state: &mut TreeState) {
@@ -187,7 +208,13 @@ impl<'p> Walk<'p> {
 }
 
 /// Hands over the rows of a leaf; returns how many.
-pub(super) fn visit(bytes: &[u8], leaf: Leaf<'_>, offset: u64, whole: bool, on_row: OnRow<'_>) -> io::Result<u64> {
+pub(super) fn visit(
+    bytes: &[u8],
+    leaf: Leaf<'_>,
+    offset: u64,
+    whole: bool,
+    on_row: OnRow<'_>,
+) -> io::Result<u64> {
     let mut rows = 0;
     for n in 0..leaf.count() {
         if let Some((key, value)) = leaf.row(n) {
@@ -209,7 +236,8 @@ fn likeliest<'b>(bytes: &'b [u8], shape: Shape<'_>) -> Option<Leaf<'b>> {
     for count in std::iter::once(own).chain(1..=most) {
         let leaf = Leaf::assumed(bytes, count, shape.key, shape.value);
         let rows = (0..count).filter_map(|n| leaf.row(n));
-        let whole = rows.filter(|(key, value)| is_row(table, &bytes[key.clone()], &bytes[value.clone()])).count();
+        let whole =
+            rows.filter(|(key, value)| is_row(table, &bytes[key.clone()], &bytes[value.clone()])).count();
         if whole > best.map_or(0, |(most, _)| most) {
             best = Some((whole, leaf));
         }

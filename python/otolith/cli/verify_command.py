@@ -1,0 +1,65 @@
+"""`otolith verify`."""
+
+from typing import TYPE_CHECKING
+
+import click
+
+from otolith.cli._command import command as make
+from otolith.cli._invocation import Invocation
+from otolith.cli._open import settings_of
+from otolith.cli._progress import progress
+from otolith.cli._text import counted
+
+if TYPE_CHECKING:
+    from otolith import VerifyReport
+
+
+@make("verify", ["otolith verify", "otolith verify --repair --json"])
+@click.option("--repair", is_flag=True, help="Put a whole file in the place of a damaged one.")
+@click.pass_obj
+def command(invocation: Invocation, repair: bool) -> None:
+    """Look for damage in the store: every page, every row, every table against every other.
+
+    One problem a line: kind, table, id, what is wrong. Exit code 1 if there is any. Writers wait meanwhile.
+
+    With --repair a new file is made of all that can be read. The damaged one is kept beside it under a
+    dated name, bytes that cannot be brought back lie in lost+found, and what was lost is listed. Nothing
+    is deleted.
+    """
+    from otolith.maintenance import verify
+
+    settings = settings_of(invocation)
+    with progress(invocation, "repairing" if repair else "verifying") as tell:
+        report = verify(
+            settings.home, repair=repair, lock_timeout=settings.get("lock_timeout"), progress=tell
+        )
+    invocation.exit_code = 0 if report.ok else 1
+    if invocation.json:
+        invocation.object("verify", report.to_dict())
+        return
+    for problem in report.problems:
+        _line(invocation, problem.kind, problem.table, problem.id, problem.detail)
+    _tell(invocation, report)
+
+
+def _line(invocation: Invocation, *columns: str) -> None:
+    invocation.data("  ".join(" ".join(column.split()) or "-" for column in columns))
+
+
+def _tell(invocation: Invocation, report: "VerifyReport") -> None:
+    read = f"{counted(report.records, 'record')} and {counted(report.vectors, 'vector')}"
+    done = report.repaired
+    if done is None:
+        found = f"found {counted(len(report.problems), 'problem')}" if report.problems else "all is whole"
+        invocation.note(f"read {read} in {report.bytes} bytes: {found}")
+        if report.problems:
+            invocation.note("`otolith verify --repair` makes a whole file of what can be read")
+        return
+    for loss in done.lost:
+        detail = loss.detail if loss.file is None else f"{loss.detail} ({loss.file})"
+        _line(invocation, "lost", loss.table, loss.id, detail)
+    back = f"{counted(done.restored, 'record')} and {counted(done.restored_vectors, 'vector')}"
+    invocation.note(f"repaired: {back} are in the new file, {len(done.lost)} lost")
+    invocation.note(f"the damaged file is kept as {done.kept_as}")
+    if done.lost_found is not None:
+        invocation.note(f"what could not be brought back is in {done.lost_found}")

@@ -1,0 +1,140 @@
+//! Whether the copy in memory is the one that the store gives.
+
+use super::Engine;
+use super::served::{self, Served};
+use crate::error::Result;
+use crate::lexical::Readable;
+use crate::store::{Problem, ProblemKind, Verified};
+use std::sync::PoisonError;
+
+/// How often the comparison begins anew when somebody writes meanwhile.
+const ATTEMPTS: usize = 5;
+
+impl Engine {
+    /// Checks the rows of the open store against each other; for one in RAM, which has no file to look at.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn verify_rows(&self) -> Result<Verified> {
+        self.store.verify_rows()
+    }
+
+    /// Compares the copy that questions are asked of, once it has caught up, with one built anew: the same records,
+    /// words, statistics, vectors. A handle that was never asked has no copy, and nothing to compare.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn verify_index(&self) -> Result<Vec<Problem>> {
+        if self.served.read().unwrap_or_else(PoisonError::into_inner).index().is_none() {
+            return Ok(Vec::new());
+        }
+        for _ in 0..ATTEMPTS {
+            let fresh = served::build(&self.store, &self.analyzer, self.embedder().as_deref())?;
+            let served = self.served()?;
+            if served.position() == fresh.position() {
+                return Ok(differences(&served, &fresh));
+            }
+        }
+        // Under so many writes the copy is compared as far as it can be another time.
+        Ok(Vec::new())
+    }
+}
+
+fn differences(served: &Served, fresh: &Served) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let mut tell = |id: String, detail: &str| {
+        let detail = format!("{detail}; close and open the memory to build its index anew");
+        problems.push(Problem { kind: ProblemKind::Index, table: String::new(), id, detail });
+    };
+    let (Some(index), Some(other)) = (served.index(), fresh.index()) else { return problems };
+    if served.embedder() != fresh.embedder() {
+        tell(String::new(), "the index serves the vectors of another embedder");
+    }
+    let (words, other_words) = (Readable::new(index.lexical()), Readable::new(other.lexical()));
+    if words.totals() != other_words.totals() || index.num_docs() != other.num_docs() {
+        tell(String::new(), "the index counts other documents or lengths than the store has");
+    }
+    if words.doc_freqs() != other_words.doc_freqs() {
+        tell(String::new(), "the index counts terms otherwise than the store has them");
+    }
+    let mut have = served.records(None).peekable();
+    let mut want = fresh.records(None).peekable();
+    loop {
+        let (held, wanted) = match (have.peek(), want.peek()) {
+            (None, None) => break,
+            (Some((_, record)), Some((_, expected))) if record.fields.id == expected.fields.id => {
+                (have.next(), want.next())
+            }
+            (Some((_, record)), expected) if expected.is_none_or(|(_, e)| record.fields.id < e.fields.id) => {
+                (have.next(), None)
+            }
+            _ => (None, want.next()),
+        };
+        let (Some((doc, record)), Some((twin, expected))) = (held, wanted) else {
+            let (known, detail) = match held {
+                Some(held) => (Some(held), "the index has a record that the store has not"),
+                None => (wanted, "the index has not the record"),
+            };
+            if let Some((_, record)) = known {
+                tell(record.fields.id.to_string(), detail);
+            }
+            continue;
+        };
+        let id = || record.fields.id.to_string();
+        if record.fields != expected.fields {
+            tell(id(), "the index has other fields of the record than the store");
+        }
+        if words.document(doc) != other_words.document(twin)
+            || words.doc_len(doc) != other_words.doc_len(twin)
+        {
+            tell(id(), "the index has other words of the record than the store");
+        }
+        let same_rows = index.vectors().rows_of(doc).eq(other.vectors().rows_of(twin));
+        if record.vectors != expected.vectors || !same_rows {
+            tell(id(), "the index has other vectors of the record than the store");
+        }
+    }
+    if index.vectors().mean() != other.vectors().mean() {
+        tell(String::new(), "the index has another mean of all vectors than the store gives");
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{EngineOptions, Put};
+    use super::*;
+    use crate::episode::EpisodePatch;
+    use crate::store::Wait;
+
+    fn put(engine: &Engine, summary: &str, vector: &[f32]) -> crate::ids::RecordId {
+        let fields = EpisodePatch { summary: Some(summary.to_owned()), ..EpisodePatch::default() };
+        let put = Put { fields, vector: Some(vector.to_vec()), ..Put::default() };
+        engine.put(&Wait::default(), put).unwrap().episode.id
+    }
+
+    #[test]
+    fn a_copy_that_followed_is_the_same_and_one_that_missed_something_is_not() {
+        let engine = Engine::in_memory(EngineOptions::default()).unwrap();
+        let first = put(&engine, "red apples", &[1.0, 0.0]);
+        assert_eq!(engine.verify_index().unwrap(), [], "no copy yet");
+        drop(engine.served().unwrap());
+        for n in 0..50 {
+            put(&engine, &format!("number {n}"), &[0.1, n as f32 + 1.0]);
+        }
+        engine.forget(&Wait::default(), vec![first]).unwrap();
+        assert_eq!(engine.verify_index().unwrap(), []);
+        let second = put(&engine, "green pears", &[0.5, 0.5]);
+        drop(engine.served().unwrap());
+        // What a missed change would leave: the words of a record that the index never heard of.
+        let other = Engine::in_memory(EngineOptions::default()).unwrap();
+        put(&other, "something else", &[0.5, 0.5]);
+        drop(other.served().unwrap());
+        let (served, strange) = (engine.served().unwrap(), other.served().unwrap());
+        let found = differences(&strange, &served);
+        assert!(found.iter().all(|problem| problem.kind == ProblemKind::Index));
+        let ids: Vec<&str> = found.iter().map(|problem| problem.id.as_str()).collect();
+        assert!(ids.contains(&second.to_string().as_str()) && ids.len() > 50, "{ids:?}");
+        assert_eq!(differences(&served, &served), []);
+    }
+}
