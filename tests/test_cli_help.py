@@ -91,6 +91,9 @@ def test_examples_of_the_help_run(cli: Cli, tmp_path: Path) -> None:
     cli("remember", "retries without back-off doubled the load", "--tag", "http")
     cli("export", "memory.jsonl")
     (cli.cwd / "notes.jsonl").write_text('{"uid": "1", "text": "a note", "time": "2026-01-02T03:04:05Z"}\n')
+    turn = {"speaker": "Ada", "dia_id": "D1:1", "text": "hello"}
+    talk = {"session_1_date_time": "1:56 pm on 8 May, 2024", "session_1": [turn]}
+    (cli.cwd / "conversations.json").write_text(json.dumps([{"sample_id": "1", "conversation": talk}]))
     for _, command in all_commands():
         assert isinstance(command, Shared)
         for example in command.examples:
@@ -146,7 +149,7 @@ def test_examples_of_the_help_run(cli: Cli, tmp_path: Path) -> None:
         (["forget", "--where", "scope=a", "--where", "scope=b"], "given twice"),
         (["forget", "--where", "below=maybe"], "below is true or false"),
         (["forget", "--where", "since=maybe"], "is no time"),
-        (["import", "x", "--map", "a=b"], "--map, --key and --zone are for"),
+        (["import", "x", "--map", "a=b"], "--map and --key are for"),
         (["import", "x", "--format", "jsonl", "--map", "a"], "expected NAME=VALUE"),
         (["config", "set", "embedder"], "give VALUE or --unset"),
         (["trust"], "give DIR, or --list"),

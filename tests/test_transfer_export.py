@@ -8,6 +8,7 @@ import io
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 from datetime import datetime, timedelta, timezone
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from otolith import Filter, FormatTooNew, InvalidInput, Memory, StoreCorrupt, StoreError
+from otolith import Conflict, Filter, FormatTooNew, InvalidInput, Memory, ReadOnly, StoreCorrupt, StoreError
 from otolith.transfer import import_export
 
 
@@ -75,10 +76,12 @@ def test_the_file_is_what_the_docs_say(memory: Memory, tmp_path: Path) -> None:
     assert (head["otolith"], head["format"], head["records"]) == ("export", 1, 21)
     assert records[0]["summary"] == "all fields"
     body = raw[: raw.rstrip(b"\n").rfind(b"\n") + 1]
+    assert (head["kinds"], head["files"]) == (["episode", "file"], 0)
     assert end == {
         "otolith": "end",
         "records": 21,
         "vectors": 0,
+        "files": 0,
         "sha256": hashlib.sha256(body).hexdigest(),
     }
     assert report.sha256 == end["sha256"]
@@ -539,3 +542,252 @@ def test_records_that_are_not_served_are_exported_too(memory: Memory, home: Path
         assert (len(other), other.count(Filter(status="quarantined"))) == (1, 1)
         again = exported(other, tmp_path / "again.jsonl").splitlines()
         assert again[:-1] == (tmp_path / "held.jsonl").read_bytes().splitlines()[:-1]
+
+
+def write_files(home: Path) -> None:
+    for path, content in {
+        "memory/MEMORY.md": b"# Facts\r\n- \xef\xbb\xbf\n",
+        "memory/2026-04-08.md": "记录\n".encode(),
+        "memory/bank/entities/ada.md": b"",
+        "memory/bank/raw.MD": bytes(range(256)),
+    }.items():
+        (home / path).parent.mkdir(parents=True, exist_ok=True)
+        (home / path).write_bytes(content)
+
+
+def files_of(home: Path) -> dict[str, bytes]:
+    return {
+        file.relative_to(home).as_posix(): file.read_bytes()
+        for file in (home / "memory").rglob("*")
+        if file.is_file()
+    }
+
+
+def resealed(lines: list[bytes], **end: Any) -> bytes:
+    """An export of these lines, the last of them with its checksum and counts right."""
+    body = b"".join(line + b"\n" for line in lines[:-1])
+    last = {**json.loads(lines[-1]), "sha256": hashlib.sha256(body).hexdigest(), **end}
+    return body + json.dumps(last).encode() + b"\n"
+
+
+def test_markdown_files_come_back_exactly(memory: Memory, home: Path, tmp_path: Path) -> None:
+    fill(memory)
+    write_files(home)
+    report = memory.export(tmp_path / "a.jsonl")
+    assert (report.records, report.files, report.skipped) == (21, 4, ())
+    head = json.loads((tmp_path / "a.jsonl").read_bytes().split(b"\n")[0])
+    assert (head["records"], head["files"]) == (21, 4)
+    with Memory.open(tmp_path / "other") as other:
+        done = other.import_(tmp_path / "a.jsonl")
+        assert (done.created, done.files, done.files_unchanged, done.failed) == (21, 4, 0, ())
+        assert files_of(tmp_path / "other") == files_of(home)
+        for made in (tmp_path / "other" / "memory").rglob("*"):
+            assert made.stat().st_mode & 0o777 == (0o700 if made.is_dir() else 0o600), made
+        assert exported(other, tmp_path / "b.jsonl") == (tmp_path / "a.jsonl").read_bytes()
+        again = other.import_(tmp_path / "a.jsonl")
+        assert (again.created, again.unchanged, again.files, again.files_unchanged) == (0, 21, 0, 4)
+
+
+def test_a_file_that_is_there_and_different_is_kept_and_told(
+    memory: Memory, home: Path, tmp_path: Path
+) -> None:
+    write_files(home)
+    memory.export(tmp_path / "a.jsonl")
+    (home / "memory/MEMORY.md").write_text("newer")
+    (home / "memory/2026-04-08.md").unlink()
+    report = memory.import_(tmp_path / "a.jsonl")
+    assert (report.files, report.files_unchanged) == (1, 2)
+    ((line, error),) = report.failed
+    assert line == 3
+    assert isinstance(error, Conflict)
+    assert error.what == str(home / "memory/MEMORY.md")
+    assert (home / "memory/MEMORY.md").read_text() == "newer"
+
+
+def test_links_and_other_things_are_not_exported_and_told(
+    memory: Memory, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A home may come with a repository, and a link in it may lead to any file of this user."""
+    secret = tmp_path / "secret.md"
+    secret.write_text("a secret")
+    write_files(home)
+    (home / "memory/link.md").symlink_to(secret)
+    (home / "memory/folder").symlink_to(tmp_path)
+    (home / "memory/MEMORY.md.bak").write_text("earlier")
+    os.mkfifo(home / "memory/pipe.md")
+    (home / "memory/a\\b.md").write_text("x")
+    (home / os.fsdecode(b"memory/\xff.md")).write_text("x")
+    monkeypatch.setattr("otolith.transfer.files.LARGEST", 100)
+    report = memory.export(tmp_path / "a.jsonl")
+    assert report.files == 3
+    assert dict(report.skipped) == {
+        "memory/link.md": "is a symbolic link",
+        "memory/folder": "is a symbolic link",
+        "memory/MEMORY.md.bak": "is no Markdown file",
+        "memory/pipe.md": "is no ordinary file",
+        "memory/a\\b.md": "holds a character that not every system takes",
+        os.fsdecode(b"memory/\xff.md"): "is not UTF-8",
+        "memory/bank/raw.MD": "is larger than 0 MiB",
+    }
+    assert b"a secret" not in base64_contents(tmp_path / "a.jsonl")
+    end = json.loads((tmp_path / "a.jsonl").read_bytes().split(b"\n")[-2])
+    assert end["files"] == 3
+    with Memory.open(tmp_path / "other") as other:
+        assert other.import_(tmp_path / "a.jsonl").files == 3
+
+
+def base64_contents(file: Path) -> bytes:
+    lines = (json.loads(line) for line in file.read_bytes().splitlines())
+    return b"".join(base64.b64decode(line["data"]) for line in lines if line.get("kind") == "file")
+
+
+def test_a_link_in_the_place_of_the_directory_is_not_followed(
+    memory: Memory, home: Path, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "a.md").write_text("a secret")
+    (home / "memory").symlink_to(elsewhere)
+    report = memory.export(tmp_path / "a.jsonl")
+    assert (report.files, report.skipped) == (0, (("memory", "is a symbolic link"),))
+    with Memory.open(tmp_path / "full") as full:
+        write_files(tmp_path / "full")
+        full.export(tmp_path / "b.jsonl")
+    done = memory.import_(tmp_path / "b.jsonl")
+    assert (done.files, len(done.failed)) == (0, 4)
+    assert all("is a link or no directory" in str(error) for _, error in done.failed)
+    assert [file.name for file in elsewhere.iterdir()] == ["a.md"]
+    (home / "memory").unlink()
+    (home / "memory/bank").mkdir(parents=True)
+    (home / "memory/MEMORY.md").symlink_to(elsewhere / "new.md")
+    (home / "memory/bank/entities").symlink_to(elsewhere)
+    done = memory.import_(tmp_path / "b.jsonl")
+    assert (done.files, len(done.failed)) == (2, 2)
+    assert [file.name for file in elsewhere.iterdir()] == ["a.md"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/etc/x.md",
+        "memory/../config.md",
+        "memory/./a.md",
+        "memory//a.md",
+        "memory/a.md/",
+        "../memory/a.md",
+        "config.toml",
+        "memory.md",
+        "memory/a.txt",
+        "memory/a\0.md",
+        "memory/a\n.md",
+        "memory\\a.md",
+        "memory/c:a.md",
+        "memory/\ud800.md",
+        "memory/" + "a" * 260 + ".md",
+        "memory/" + "a/" * 600 + "a.md",
+        "",
+        None,
+        7,
+        ["memory/a.md"],
+    ],
+)
+def test_paths_that_lead_elsewhere_are_refused(
+    memory: Memory, home: Path, tmp_path: Path, path: object
+) -> None:
+    fill(memory)
+    lines = exported(memory, tmp_path / "a.jsonl").split(b"\n")[:-1]
+    bad = json.dumps({"kind": "file", "path": path, "data": "eA=="}).encode()
+    whole = resealed([*lines[:-1], bad, lines[-1]], files=1)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(StoreCorrupt, match="line 23: path: "):
+        memory.import_(io.BytesIO(whole))
+    report = memory.import_(io.BytesIO(whole), partial=True)
+    assert [line for line, _ in report.failed] == [23]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("data", [None, 5, "?", "eA", "eA==\n", [1]])
+def test_what_is_not_base64_is_refused(memory: Memory, tmp_path: Path, data: object) -> None:
+    lines = exported(memory, tmp_path / "a.jsonl").split(b"\n")[:-1]
+    bad = json.dumps({"kind": "file", "path": "memory/a.md", "data": data}).encode()
+    with pytest.raises(StoreCorrupt, match="line 2: data: is not base64"):
+        memory.import_(io.BytesIO(resealed([lines[0], bad, lines[1]], files=1)))
+
+
+def test_the_count_of_files_is_checked(memory: Memory, home: Path, tmp_path: Path) -> None:
+    write_files(home)
+    lines = exported(memory, tmp_path / "a.jsonl").split(b"\n")[:-1]
+    with pytest.raises(StoreCorrupt, match="has 3 files, its last line says 4"):
+        memory.import_(io.BytesIO(resealed([lines[0], *lines[2:]])))
+
+
+def test_an_export_without_kinds_still_imports(memory: Memory, tmp_path: Path) -> None:
+    """The form before there were files in it."""
+    fill(memory)
+    lines = exported(memory, tmp_path / "a.jsonl").split(b"\n")[:-1]
+    head, end = json.loads(lines[0]), json.loads(lines[-1])
+    del head["kinds"], head["files"], end["files"]
+    whole = resealed([json.dumps(head).encode(), *lines[1:-1], json.dumps(end).encode()])
+    with Memory.open(tmp_path / "other") as other:
+        assert other.import_(io.BytesIO(whole)).created == 21
+
+
+def test_kinds_of_lines_of_a_later_version_are_refused_whole(memory: Memory, tmp_path: Path) -> None:
+    fill(memory)
+    lines = exported(memory, tmp_path / "a.jsonl").split(b"\n")[:-1]
+    head = json.loads(lines[0])
+    head["kinds"].append("link")
+    link = json.dumps({"kind": "link", "from": "a", "to": "b"}).encode()
+    whole = resealed([json.dumps(head).encode(), *lines[1:-1], link, lines[-1]])
+    with Memory.open(tmp_path / "other") as other:
+        with pytest.raises(FormatTooNew, match="holds link, of which this version knows nothing"):
+            other.import_(io.BytesIO(whole))
+        assert len(other) == 0
+        report = other.import_(io.BytesIO(whole), partial=True)
+        assert report.created == 21
+        ((line, error),) = report.failed
+        assert line == 23
+        assert "'link'" in str(error)
+
+
+def test_files_belong_to_the_whole_home(memory: Memory, home: Path, tmp_path: Path) -> None:
+    write_files(home)
+    memory.export(tmp_path / "a.jsonl")
+    with Memory.open(home, scope="team") as scoped:
+        assert scoped.export(tmp_path / "b.jsonl").files == 0
+        assert len(scoped.import_(tmp_path / "a.jsonl").failed) == 4
+    with Memory.open(home, read_only=True) as reader, pytest.raises(ReadOnly):
+        reader.import_(tmp_path / "a.jsonl")
+
+
+def test_an_import_that_is_run_again_writes_nothing(home: Path, tmp_path: Path) -> None:
+    """Vectors were written anew each time, and every index of every process read them again."""
+    with Memory.open(home, embedder="hash:64") as memory:
+        fill(memory)
+        memory.remember("!!!")  # a refused vector too
+        memory.export(tmp_path / "a.jsonl")
+        before = memory._engine.info()["last_sequence"]
+        assert memory.import_(tmp_path / "a.jsonl").unchanged == 22
+        assert memory._engine.info()["last_sequence"] == before
+
+
+def test_an_import_goes_on_where_a_kill_stopped_it(home: Path, tmp_path: Path) -> None:
+    with Memory.open(home, embedder="hash:64") as memory:
+        memory.remember_many(f"note {number}" for number in range(3000))
+        write_files(home)
+        whole = exported(memory, tmp_path / "a.jsonl")
+    code = (
+        "import os, signal, sys\n"
+        "from otolith import Memory\n"
+        "def tell(done, total):\n"
+        "    if done >= 1000: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "with Memory.open(sys.argv[1]) as memory: memory.import_(sys.argv[2], progress=tell)\n"
+    )
+    arguments = [sys.executable, "-c", code, str(tmp_path / "other"), str(tmp_path / "a.jsonl")]
+    assert subprocess.run(arguments, check=False).returncode == -signal.SIGKILL
+    with Memory.open(tmp_path / "other") as other:
+        assert 1000 <= len(other) < 3000
+        report = other.import_(tmp_path / "a.jsonl")
+        assert report.created + report.unchanged == 3000
+        assert report.unchanged >= 1000
+        assert exported(other, tmp_path / "b.jsonl") == whole

@@ -38,6 +38,7 @@ __all__ = [
     "verify_index",
     "verify_rows",
     "verify_store",
+    "holder",
 ]
 
 __version__: str
@@ -1009,4 +1010,14 @@ def verify_index(engine: Engine) -> list[tuple[str, str, str, str]]:
 
     Raises:
         StoreError: The store cannot be read.
+    """
+
+def holder(home: str | PathLike[str]) -> dict[str, Any] | None:
+    """Who holds the write lock of a home now, as its holder note says. Opens no store and waits for nothing.
+
+    Args:
+        home: Directory of the memory.
+
+    Returns:
+        `pid`, `command` and `since` (RFC 3339 in UTC); None if nobody does, or if the note cannot be read.
     """

@@ -74,20 +74,58 @@ def replace_file(target: Path, content: bytes, *, mode: int) -> None:
         with replacing(target, mode=mode) as stream:
             stream.write(content)
     except OSError as error:
-        raise StoreError(
-            f"{target}: cannot be written: {error.strerror or error}; {advice(error, target)}, then repeat",
-            path=str(target),
-            errno=error.errno,
-        ) from error
+        raise _unwritable(target, error) from error
+
+
+def create_file(target: Path, content: bytes, *, mode: int) -> None:
+    """Makes a file that must not be there yet: written beside its name, flushed to disk, then named.
+
+    Args:
+        target: The file; its directory is there.
+        content: All its bytes.
+        mode: Its permissions.
+
+    Raises:
+        FileExistsError: Something has that name, be it a link that leads nowhere; it is as it was.
+        StoreError: It cannot be written.
+    """
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, "is there already", str(target))
+    try:
+        with replacing(target, mode=mode, overwrite=False) as stream:
+            stream.write(content)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise _unwritable(target, error) from error
+
+
+def _unwritable(target: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"{target}: cannot be written: {error.strerror or error}; {advice(error, target)}, then repeat",
+        path=str(target),
+        errno=error.errno,
+    )
+
+
+def sync_directory(directory: Path) -> None:
+    """Makes the names in a directory durable, where the system can."""
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager
-def replacing(target: Path, *, mode: int) -> Iterator[BinaryIO]:
+def replacing(target: Path, *, mode: int, overwrite: bool = True) -> Iterator[BinaryIO]:
     """Opens a file beside `target` that takes its place when the block ends well, flushed to disk.
 
     Args:
         target: The file, symbolic links resolved.
         mode: Permissions of the new file.
+        overwrite: Whether a file of that name may be replaced.
 
     Raises:
         OSError: It cannot be written; the old file is as it was.
@@ -102,14 +140,24 @@ def replacing(target: Path, *, mode: int) -> Iterator[BinaryIO]:
             if hasattr(os, "fchmod"):
                 os.fchmod(stream.fileno(), mode)
             os.fsync(stream.fileno())
-        os.replace(beside, target)
+        if overwrite:
+            os.replace(beside, target)
+        else:
+            _name_if_free(beside, target)
     except BaseException:
         with suppress(FileNotFoundError):
             os.unlink(beside)
         raise
-    if hasattr(os, "O_DIRECTORY"):
-        directory = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+    sync_directory(target.parent)
+
+
+def _name_if_free(beside: str, target: Path) -> None:
+    try:
+        os.link(beside, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        # A file system without hard links; the name was free when the caller looked.
+        os.rename(beside, target)
+    else:
+        os.unlink(beside)

@@ -242,7 +242,7 @@ class AsyncMemory:
         self,
         src: str | os.PathLike[str] | BinaryIO | TextIO,
         *,
-        format: Literal["otolith", "jsonl"] = "otolith",
+        format: Literal["otolith", "jsonl", "locomo"] = "otolith",
         mapping: Mapping[str, str | None] | None = None,
         key: str | None = None,
         zone: str | None = None,

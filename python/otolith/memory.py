@@ -606,6 +606,9 @@ class Memory:
     ) -> ExportReport:
         """Writes all records the handle sees as JSON lines that `import_` restores exactly.
 
+        A handle without scope also writes the Markdown files under `memory/`; links and what is no Markdown
+        file are left out and told. One with a scope writes none, as they belong to the whole home.
+
         Args:
             dest: A file, which appears only when it is whole; `-` for stdout; or an open file.
             vectors: Whether vectors go with the text.
@@ -621,7 +624,7 @@ class Memory:
         self,
         src: str | os.PathLike[str] | BinaryIO | TextIO,
         *,
-        format: Literal["otolith", "jsonl"] = "otolith",
+        format: Literal["otolith", "jsonl", "locomo"] = "otolith",
         mapping: Mapping[str, str | None] | None = None,
         key: str | None = None,
         zone: str | None = None,
@@ -633,14 +636,16 @@ class Memory:
         Args:
             src: A file, `-` for stdin, or an open file.
             format: `otolith`: what `export` wrote, restored exactly; a record that was changed since the
-                export stays as it is. `jsonl`: somebody else's JSON lines;
-                their records have origin `import`, which is not trusted, and get their vectors by
-                `embed_pending`.
+                export stays as it is, and so does a Markdown file that is there with other content.
+                `jsonl`: somebody else's JSON lines. `locomo`: a LoCoMo JSON document, each turn of a
+                conversation a record. The records of both have origin `import`, which is not trusted, and
+                get their vectors by `embed_pending`.
             mapping: For `jsonl`: where each field is, as a dotted path; fields not named here are taken from
                 the same name, and None leaves one out. `metadata.NAME` sets one entry.
             key: For `jsonl`: path of what makes a line the same when it comes again; by default its `id`.
             zone: For `jsonl`: zone of times without an offset and of dates, which are midnight: an IANA name
-                such as `Asia/Shanghai`, or `local` for that of this machine. Without it such lines fail.
+                such as `Asia/Shanghai`, or `local` for that of this machine. Without it such lines fail. For
+                `locomo`: zone of the times of sessions, UTC by default.
             partial: For `otolith`: take what is whole of a damaged file; else it is refused untouched.
             progress: Called now and then with (lines done, total if known).
 
@@ -649,7 +654,7 @@ class Memory:
             FormatTooNew: Written by a newer version; nothing was changed.
             InvalidInput: It is not what `format` says, or an argument is wrong.
         """
-        from .transfer import import_export, import_lines
+        from .transfer import import_export, import_lines, import_locomo
 
         flag("partial", partial)
         check_progress(progress)
@@ -661,7 +666,11 @@ class Memory:
             return import_export(self._engine, src, partial=partial, progress=progress)
         if format == "jsonl":
             return import_lines(self._engine, src, mapping=mapping, key=key, zone=zone, progress=progress)
-        raise InvalidInput(f"format: {format!r} is not one of otolith, jsonl", field="format")
+        if format == "locomo":
+            if mapping is not None or key is not None:
+                raise InvalidInput('mapping and key: are for format="jsonl"', field="mapping")
+            return import_locomo(self._engine, src, zone=zone, progress=progress)
+        raise InvalidInput(f"format: {format!r} is not one of otolith, jsonl, locomo", field="format")
 
     @contextlib.contextmanager
     def _looked_at(

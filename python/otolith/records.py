@@ -201,6 +201,8 @@ class ExportReport(_Counts):
         bytes: Size in bytes.
         sha256: Checksum of everything before the last line, as the last line has it.
         unreadable: Records that were left out because they cannot be read.
+        files: Number of Markdown files.
+        skipped: Path and reason of what lies below `memory/` and was left out.
     """
 
     path: str | None
@@ -209,6 +211,8 @@ class ExportReport(_Counts):
     bytes: int
     sha256: str
     unreadable: int = 0
+    files: int = 0
+    skipped: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,22 +220,27 @@ class ImportReport(_Counts):
     """What became of `import_`.
 
     Attributes:
-        read: Lines that held a record or should have.
+        read: Lines, or parts of a document, that held a record or should have.
         created: Records that were new.
         replaced: Records whose id or key was there before, with other content.
         unchanged: Records that were there already, exactly so.
-        failed: Line number (from 1) and error of each line that was not imported.
+        failed: Line number (from 1), or the path within a JSON document, and error of each part that was not
+            imported.
         vectors: Records that came with vectors.
-        ignored: Names in strangers' lines that are no field here, and how many lines had them.
+        ignored: Names in strangers' files that are no field here, and how many there were.
+        files: Markdown files that were written.
+        files_unchanged: Markdown files that were there already, exactly so.
     """
 
     read: int
     created: int
     replaced: int
     unchanged: int
-    failed: tuple[tuple[int, OtolithError], ...]
+    failed: tuple[tuple[int | str, OtolithError], ...]
     vectors: int = 0
     ignored: Mapping[str, int] = field(default_factory=dict)
+    files: int = 0
+    files_unchanged: int = 0
 
 
 @dataclass(frozen=True, slots=True)

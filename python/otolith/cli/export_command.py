@@ -18,7 +18,7 @@ from otolith.cli._text import counted
 )
 @click.pass_obj
 def command(invocation: Invocation, file: str | None, vectors: bool) -> None:
-    """Write all records as JSON lines to FILE, or to stdout without FILE or for -.
+    """Write all records and Markdown files as JSON lines to FILE, or to stdout without FILE or for -.
 
     The first line says what it is, the last one has a checksum; `otolith import` restores all of it
     exactly. FILE appears only when it is complete.
@@ -30,6 +30,10 @@ def command(invocation: Invocation, file: str | None, vectors: bool) -> None:
         report = memory.export(target, vectors=vectors)
     if invocation.json and not to_stdout:
         invocation.object("export", report.to_dict())
+    files = f", {counted(report.files, 'file')}" if report.files else ""
     invocation.note(
-        f"wrote {counted(report.records, 'record')}, {report.vectors} with vectors, {report.bytes} bytes"
+        f"wrote {counted(report.records, 'record')}, {report.vectors} with vectors{files}, "
+        f"{report.bytes} bytes"
     )
+    for path, reason in report.skipped:
+        invocation.note(f"note: {path} was left out: it {reason}")

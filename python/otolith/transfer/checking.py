@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import tempfile
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from .foreign import holds_record
+from .locomo import holds_turn, read_document
 from .native import check_export
 from .streams import source
 
@@ -54,6 +56,10 @@ def checked(
             check_export(stream, name, partial=partial)
             stream.seek(start)
             yield stream, True
+            return
+        if format == "locomo":
+            content = read_document(stream, name)
+            yield io.BytesIO(content), holds_turn(engine, content, name, zone=zone)
             return
         kept = stack.enter_context(tempfile.SpooledTemporaryFile(_IN_RAM))
         again = _Again(stream, name, kept)

@@ -9,19 +9,18 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 from otolith._fields import FIELDS, moment_of_import, record_fields, shown, zone_of
-from otolith.exceptions import InvalidInput, OtolithError, StoreError
-from otolith.records import ImportReport
+from otolith.exceptions import InvalidInput, OtolithError
 
+from .batches import Batches
 from .streams import Line, lines, source
 
 if TYPE_CHECKING:
-    from otolith._core import Engine, Outcome
+    from otolith._core import Engine
+    from otolith.records import ImportReport
 
-__all__ = ["holds_record", "import_lines"]
+__all__ = ["holds_record", "import_lines", "zoned"]
 
 _LONGEST_LINE = 32 << 20
-_BATCH_RECORDS = 500
-_BATCH_BYTES = 16 << 20
 _IGNORED_NAMES = 100
 _MISSING: Final = object()
 _OURS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -50,51 +49,25 @@ def import_lines(
         progress: Called with (lines done, None).
     """
     reader = _Reader(mapping, key, zone)
-    read = created = replaced = unchanged = 0
-    failed: list[tuple[int, OtolithError]] = []
-    batch: list[tuple[int, dict[str, Any]]] = []
-    size = 0
-
-    def write() -> None:
-        nonlocal created, replaced, unchanged
-        for number, outcome in _put(engine, batch):
-            if isinstance(outcome, OtolithError):
-                failed.append((number, outcome))
-            elif outcome.created:
-                created += 1
-            elif outcome.changed:
-                replaced += 1
-            else:
-                unchanged += 1
-        batch.clear()
-
+    batches = Batches(engine)
     with source(src, rewindable=False) as (stream, _):
         for line in lines(stream, _LONGEST_LINE):
             if line.content is not None and not line.content.strip():
                 continue
-            read += 1
+            batches.read += 1
             try:
-                batch.append((line.number, reader.record(line)))
+                full = batches.add(line.number, reader.record(line), len(line.content or b""))
             except OtolithError as error:
-                failed.append((line.number, error))
-            size += len(line.content or b"")
-            if len(batch) >= _BATCH_RECORDS or size >= _BATCH_BYTES:
-                write()
-                size = 0
+                batches.fail(line.number, error)
+                continue
+            if full:
+                batches.write()
                 if progress is not None:
-                    progress(read, None)
-        write()
+                    progress(batches.read, None)
+        batches.write()
     if progress is not None:
-        progress(read, read)
-    failed.sort(key=lambda one: one[0])
-    return ImportReport(
-        read=read,
-        created=created,
-        replaced=replaced,
-        unchanged=unchanged,
-        failed=tuple(failed),
-        ignored=reader.ignored,
-    )
+        progress(batches.read, batches.read)
+    return batches.report(reader.ignored)
 
 
 def holds_record(
@@ -118,30 +91,15 @@ def holds_record(
     for line in lines(stream, _LONGEST_LINE):
         if line.content is not None and not line.content.strip():
             continue
+        trial = Batches(engine)
         try:
-            outcomes = _put(engine, [(line.number, reader.record(line))])
+            trial.add(line.number, reader.record(line), 0)
         except OtolithError:
             continue
-        if not isinstance(outcomes[0][1], OtolithError):
+        trial.write()
+        if trial.taken:
             return True
     return False
-
-
-def _put(engine: Engine, batch: list[tuple[int, dict[str, Any]]]) -> list[tuple[int, Outcome | OtolithError]]:
-    """Writes a batch; for each line what became of it, or its error."""
-    if not batch:
-        return []
-    outcomes = engine.put_many([record for _, record in batch])
-    told: list[tuple[int, Outcome | OtolithError]] = []
-    for (number, _), outcome in zip(batch, outcomes, strict=True):
-        error = outcome.error
-        if outcome.episode is not None:
-            told.append((number, outcome))
-        elif isinstance(error, StoreError):
-            raise error
-        else:
-            told.append((number, error if isinstance(error, OtolithError) else OtolithError(str(error))))
-    return told
 
 
 class _Reader:
@@ -176,7 +134,7 @@ class _Reader:
         if key is not None and (not isinstance(key, str) or not key.strip()):
             raise InvalidInput("key: give the path of a field of each line", field="key")
         self._key = key
-        self._zone = None if zone is None else _zoned(zone)
+        self._zone = None if zone is None else zoned(zone)
         self._used = {path.split(".")[0] for path in self._paths.values()} | set(self._paths.values())
         if key is not None:
             self._used |= {key, key.split(".")[0]}
@@ -238,7 +196,12 @@ class _Reader:
         return None
 
 
-def _zoned(name: str) -> Callable[[datetime], datetime]:
+def zoned(name: str) -> Callable[[datetime], datetime]:
+    """What gives a time without an offset that of a zone.
+
+    Args:
+        name: An IANA name, or `local`.
+    """
     zone = zone_of(name)
     return (lambda naive: naive.astimezone()) if zone is None else (lambda naive: naive.replace(tzinfo=zone))
 

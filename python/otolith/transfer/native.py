@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from otolith._core import Episode
+from otolith._fields import shown
 from otolith.exceptions import FormatTooNew, InvalidInput, NotFound, OtolithError, StoreCorrupt, StoreError
 from otolith.records import ImportReport
 
-from .exporting import FORMAT
+from .exporting import FORMAT, KINDS
+from .files import File, file_in, restore_file
 from .streams import lines, source
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ class _Tally:
     replaced: int = 0
     unchanged: int = 0
     vectors: int = 0
+    files: int = 0
+    files_unchanged: int = 0
     failed: list[tuple[int, OtolithError]] = field(default_factory=list)
 
     def report(self) -> ImportReport:
@@ -56,6 +60,8 @@ class _Tally:
             unchanged=self.unchanged,
             failed=tuple(sorted(self.failed, key=lambda one: one[0])),
             vectors=self.vectors,
+            files=self.files,
+            files_unchanged=self.files_unchanged,
         )
 
 
@@ -82,6 +88,9 @@ def import_export(
         batch: list[_Record] = []
         size = 0
         for record in _records(stream, name, tally, partial=partial):
+            if isinstance(record, File):
+                _restore_file(engine, record, tally)
+                continue
             batch.append(record)
             size += record.size
             if len(batch) >= _BATCH_RECORDS or size >= _BATCH_BYTES:
@@ -109,6 +118,7 @@ def check_export(stream: BinaryIO, name: str, *, partial: bool) -> tuple[dict[st
     start = stream.tell()
     head = _head(stream, name)
     if not partial:
+        _check_kinds(head, name)
         try:
             _home_embedder(head)
         except InvalidInput as error:
@@ -149,6 +159,23 @@ def _head(stream: BinaryIO, name: str) -> dict[str, Any]:
     return head
 
 
+def _check_kinds(head: dict[str, Any], name: str) -> None:
+    """Refuses a file with kinds of lines that are not known here: what they hold would be lost."""
+    kinds = head.get("kinds", ["episode"])
+    if not isinstance(kinds, list) or not all(isinstance(kind, str) for kind in kinds):
+        raise _damaged(name, "line 1: kinds: is not what an export holds")
+    unknown = [kind for kind in kinds if kind not in KINDS]
+    if unknown:
+        raise FormatTooNew(
+            f"{name}: holds {', '.join(unknown)}, of which this version knows nothing; upgrade otolith, or "
+            "pass partial=True (--partial) to take the rest. Nothing was changed",
+            path=name,
+            what=", ".join(unknown),
+            found=head["format"],
+            supported=FORMAT,
+        )
+
+
 def _check(stream: BinaryIO, name: str) -> int:
     """Reads the whole file without keeping it: every record, the count and the checksum.
 
@@ -157,7 +184,7 @@ def _check(stream: BinaryIO, name: str) -> int:
     """
     digest = hashlib.sha256()
     held: bytes | None = None
-    records = 0
+    records = files = 0
     number = 0
     end: dict[str, Any] | None = None
     while raw := stream.readline(_LONGEST_LINE + 1):
@@ -176,16 +203,19 @@ def _check(stream: BinaryIO, name: str) -> int:
             if "otolith" in parsed:
                 end = parsed
                 continue
-            _record(parsed, number, len(raw))
+            found = _content(parsed, number, len(raw))
         except FormatTooNew:
             raise
         except OtolithError as error:
             raise _damaged(name, f"line {number}: {error}") from error
-        records += 1
+        records += isinstance(found, _Record)
+        files += isinstance(found, File)
     if end is None or held is None or not held.endswith(b"\n") or end.get("otolith") != "end":
         raise _damaged(name, f"is cut off: it has {records} records and no last line")
     if end.get("records") != records:
         raise _damaged(name, f"has {records} records, its last line says {end.get('records')}")
+    if end.get("files", 0) != files:
+        raise _damaged(name, f"has {files} files, its last line says {end.get('files', 0)}")
     if end.get("sha256") != digest.hexdigest():
         raise _damaged(name, "was altered: its checksum does not fit")
     return records
@@ -199,7 +229,7 @@ def _damaged(name: str, what: str) -> StoreCorrupt:
     )
 
 
-def _records(stream: BinaryIO, name: str, tally: _Tally, *, partial: bool) -> Iterator[_Record]:
+def _records(stream: BinaryIO, name: str, tally: _Tally, *, partial: bool) -> Iterator[_Record | File]:
     ended = False
     for line in lines(stream, _LONGEST_LINE):
         if line.number == 1 or line.content == b"":
@@ -211,8 +241,8 @@ def _records(stream: BinaryIO, name: str, tally: _Tally, *, partial: bool) -> It
             if "otolith" in parsed:
                 ended = True
                 continue
-            tally.read += 1
-            yield _record(parsed, line.number, len(line.content))
+            tally.read += "kind" not in parsed
+            yield _content(parsed, line.number, len(line.content))
         except OtolithError as error:
             tally.failed.append((line.number, error))
     if partial and not ended:
@@ -229,6 +259,16 @@ def _parsed(raw: bytes) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise InvalidInput("line: is not a JSON object", field="line")
     return parsed
+
+
+def _content(parsed: dict[str, Any], number: int, size: int) -> _Record | File:
+    """What a line between the first and the last holds."""
+    if "kind" not in parsed:
+        return _record(parsed, number, size)
+    if parsed["kind"] != "file":
+        kind = shown(parsed["kind"])
+        raise InvalidInput(f"kind: this version does not know {kind}; upgrade otolith", field="kind")
+    return file_in(parsed, number)
 
 
 def _record(parsed: dict[str, Any], number: int, size: int) -> _Record:
@@ -339,6 +379,16 @@ def _restore(engine: Engine, batch: list[_Record], tally: _Tally) -> None:
         lost.update(_restore_vectors(engine, embedder, dim, rows_of))
     tally.vectors += sum(bool(one.vectors) and one.line not in lost for one in batch)
     tally.failed += lost.items()
+
+
+def _restore_file(engine: Engine, file: File, tally: _Tally) -> None:
+    done = restore_file(engine, file)
+    if isinstance(done, OtolithError):
+        tally.failed.append((file.line, done))
+    elif done:
+        tally.files += 1
+    else:
+        tally.files_unchanged += 1
 
 
 def _is_older(engine: Engine, one: _Record) -> bool:

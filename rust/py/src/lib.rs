@@ -17,7 +17,10 @@ mod outcome;
 mod record;
 mod report;
 
+use otolith_core::store;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::path::PathBuf;
 
 /// Panics behind the door, for the test that it becomes an `InternalError`.
 #[pyfunction]
@@ -26,12 +29,31 @@ fn panic_for_tests(py: Python<'_>, message: &str) -> PyResult<()> {
     door::run(py, || panic!("{message}"))
 }
 
+/// Who holds the write lock of a home now, as its holder note says. Opens no store and waits for nothing.
+///
+/// Args:
+///     home: Directory of the memory.
+///
+/// Returns:
+///     `pid`, `command` and `since` (RFC 3339 in UTC); None if nobody does, or if the note cannot be read.
+#[pyfunction]
+fn holder(py: Python<'_>, home: PathBuf) -> PyResult<Option<Bound<'_, PyDict>>> {
+    let Some(found) = door::run(py, || Ok(store::holder(&home)))? else { return Ok(None) };
+    let dict = PyDict::new(py);
+    dict.set_item("pid", found.pid)?;
+    dict.set_item("command", found.command)?;
+    dict.set_item("since", found.since)?;
+    Ok(Some(dict))
+}
+
 /// The compiled part of otolith. Private: people import from `otolith`.
 #[pymodule]
 mod _core {
     use super::panic_for_tests;
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use super::holder;
     #[pymodule_export]
     use crate::engine::Engine;
     #[pymodule_export]

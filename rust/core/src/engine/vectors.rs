@@ -392,11 +392,8 @@ pub(super) fn store_given(
     };
     let embedder = register(view, &fingerprint, row.len())?;
     let rows = [EmbeddingRow { chunk: 0, text_hash: hash, vector: Embedded::Row(row) }];
-    if readable(view, embedder.number, episode.id)? == rows {
-        return Ok(Given::Same);
-    }
-    view.put_embeddings(embedder.number, episode.id, &rows)?;
-    Ok(Given::Stored)
+    let stored = put_changed(view, embedder.number, episode.id, &rows)?;
+    Ok(if stored { Given::Stored } else { Given::Same })
 }
 
 /// Stores what an embedder made of a record; false when none of it can be searched. Rows are kept as unit rows.
@@ -434,7 +431,7 @@ fn store_rows(
         return store_refusal(view, known, id, hash, why);
     };
     let embedder = register(view, fingerprint, width)?;
-    view.put_embeddings(embedder.number, id, &kept)?;
+    put_changed(view, embedder.number, id, &kept)?;
     Ok(true)
 }
 
@@ -452,5 +449,14 @@ fn store_refusal(
 
 fn refuse(view: &mut WriteView<'_>, number: u32, id: RecordId, hash: u128, reason: String) -> Result<()> {
     let row = EmbeddingRow { chunk: 0, text_hash: hash, vector: Embedded::Refused(reason) };
-    view.put_embeddings(number, id, &[row])
+    put_changed(view, number, id, &[row]).map(drop)
+}
+
+/// Stores rows unless they are there already: an import that is run again neither writes nor tells the feed of it.
+fn put_changed(view: &mut WriteView<'_>, number: u32, id: RecordId, rows: &[EmbeddingRow]) -> Result<bool> {
+    if readable(view, number, id)? == rows {
+        return Ok(false);
+    }
+    view.put_embeddings(number, id, rows)?;
+    Ok(true)
 }

@@ -40,7 +40,7 @@ pub use view::ReadView;
 pub use write_view::WriteView;
 pub use writer::Wait;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Holder, Result};
 use failure::Context;
 use handle::{Handle, Lineage, OpenError, Place};
 use std::mem::ManuallyDrop;
@@ -61,6 +61,12 @@ const CLOSE_BOUND: Duration = Duration::from_secs(5);
 
 /// The same when no caller waits for a write any more.
 const IDLE_CLOSE_BOUND: Duration = Duration::from_millis(500);
+
+/// Who holds the write lock of the store in `home` now, as far as its note tells; asks no lock and opens no store.
+#[must_use]
+pub fn holder(home: &Path) -> Option<Holder> {
+    holder::current(home)
+}
 
 /// How to open a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
