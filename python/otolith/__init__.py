@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from .memory import Memory
     from .records import (
         Analysis,
+        BackupReport,
+        CompactReport,
         Coverage,
         EmbedReport,
         Episode,
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
         IndexHit,
         IndexParams,
         Inserted,
+        Keeper,
         Leg,
         Loss,
         Problem,
@@ -60,6 +63,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Analysis",
     "AsyncMemory",
+    "BackupReport",
+    "CompactReport",
     "Conflict",
     "Coverage",
     "DimensionMismatch",
@@ -82,6 +87,7 @@ __all__ = [
     "Inserted",
     "InternalError",
     "InvalidInput",
+    "Keeper",
     "Leg",
     "Loss",
     "Memory",

@@ -746,6 +746,16 @@ class Engine:
             StoreCorrupt: A row cannot be read; `otolith verify --repair` comes first.
             StoreError: `dest` is there already or cannot be written; there is nothing new then.
         """
+    def census(self) -> dict[str, Any]:
+        """Reads every record, vector and change of the home, whatever the handle's scope; builds no index.
+
+        Returns:
+            records, vectors (int: what can be read), payload_bytes (int: of their JSON and rows, about), last_sequence
+            (int), unreadable (list of str: what cannot be read and why).
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
     def close(self) -> None:
         """Ends the handle; later calls raise `StoreError`. Closing twice is fine.
 

@@ -7,9 +7,9 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
-__all__ = ["MEMORY", "Found", "make_directory", "memory_files", "read_file", "why_no_path"]
+__all__ = ["MEMORY", "Found", "make_directory", "memory_files", "open_file", "read_file", "why_no_path"]
 
 MEMORY = "memory"
 """Directory of the Markdown files within a home."""
@@ -85,6 +85,22 @@ def _kind(mode: int) -> str | None:
     return "is a symbolic link" if stat.S_ISLNK(mode) else "is no ordinary file"
 
 
+def open_file(file: Path) -> BinaryIO:
+    """Opens an ordinary file that is no link for reading.
+
+    Args:
+        file: Its path.
+
+    Raises:
+        OSError: It is a link, no ordinary file, or cannot be read.
+    """
+    opened = open(os.open(file, _FLAGS), "rb")  # noqa: SIM115 (the caller closes it)
+    if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+        opened.close()
+        raise OSError(errno.EINVAL, "is no ordinary file", str(file))
+    return opened
+
+
 def read_file(file: Path, most: int) -> bytes | None:
     """The bytes of an ordinary file that is no link.
 
@@ -98,10 +114,7 @@ def read_file(file: Path, most: int) -> bytes | None:
     Raises:
         OSError: It is a link, no ordinary file, or cannot be read.
     """
-    descriptor = os.open(file, _FLAGS)
-    with open(descriptor, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "is no ordinary file", str(file))
+    with open_file(file) as opened:
         content = opened.read(most + 1)
     return content if len(content) <= most else None
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from .config import Settings
     from .embedders.base import Embedder
     from .records import (
+        BackupReport,
+        CompactReport,
         EmbedReport,
         ExportReport,
         ForgetReport,
@@ -260,6 +262,14 @@ class AsyncMemory:
             partial=partial,
             progress=progress,
         )
+
+    async def backup(self, dest: str | os.PathLike[str], *, progress: Progress | None = None) -> BackupReport:
+        """As `Memory.backup`."""
+        return await asyncio.to_thread(self._memory.backup, dest, progress=progress)
+
+    async def compact(self, *, progress: Progress | None = None) -> CompactReport:
+        """As `Memory.compact`."""
+        return await asyncio.to_thread(self._memory.compact, progress=progress)
 
     async def close(self) -> None:
         """As `Memory.close`."""

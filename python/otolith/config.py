@@ -302,7 +302,7 @@ def resolve(
     Raises:
         InvalidInput: A value, a name or a config.toml cannot be understood; the message names the place.
     """
-    path, source = _choose_home(home)
+    path, source = choose_home(home)
     user_file = user_config_file()
     content = _read(path / FILE_NAME)
     reason = None
@@ -425,7 +425,15 @@ def settings_in(file: Path, content: bytes | None) -> dict[str, Any]:
     return {name: MASK if SETTINGS[name].secret else value for name, (value, _) in found.items()}
 
 
-def _choose_home(given: str | os.PathLike[str] | None) -> tuple[Path, HomeSource]:
+def choose_home(given: str | os.PathLike[str] | None) -> tuple[Path, HomeSource]:
+    """Returns which directory is the home, and how it was chosen; it may not exist yet.
+
+    Args:
+        given: The home, if the caller names one.
+
+    Raises:
+        InvalidInput: What was named is no path.
+    """
     if given is not None:
         return _absolute(os.fspath(given), "--home"), "flag"
     named = env.read(env.HOME)

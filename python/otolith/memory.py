@@ -27,6 +27,8 @@ from ._vectors import Vectors, logger
 from .embedders.objects import wrap
 from .exceptions import EmbedderError, InvalidInput, OtolithError, ReadOnly
 from .records import (
+    BackupReport,
+    CompactReport,
     EmbedReport,
     ExportReport,
     Filter,
@@ -671,6 +673,49 @@ class Memory:
                 raise InvalidInput('mapping and key: are for format="jsonl"', field="mapping")
             return import_locomo(self._engine, src, zone=zone, progress=progress)
         raise InvalidInput(f"format: {format!r} is not one of otolith, jsonl, locomo", field="format")
+
+    def backup(self, dest: str | os.PathLike[str], *, progress: Progress | None = None) -> BackupReport:
+        """Copies the home to a directory that is a home too: `otolith --home DEST` works with it.
+
+        The store is copied as of one moment while others go on writing, then settings and everything under
+        `memory/`, links left out. The copy is flushed to disk, opened and read through before it has its
+        name; whatever goes wrong, nothing is at `dest`.
+
+        Args:
+            dest: A directory outside the home that is not there, or is empty; its parent is there.
+            progress: Called now and then with (records done, total).
+
+        Raises:
+            InvalidInput: `dest` cannot be, or the handle has a scope or lives in RAM.
+            StoreError: Something is at `dest` already, or the backup could not be written.
+        """
+        from .maintenance.backing_up import back_up
+
+        check_progress(progress)
+        return back_up(self._engine, dest, progress=progress)
+
+    def compact(self, *, progress: Progress | None = None) -> CompactReport:
+        """Makes the store as small as its content, and takes the bytes of what was forgotten from it.
+
+        Others read all the time and write but for a moment. A file without holes is made beside and put in
+        the place of the store, so there must be room for both. Drafts that killed processes left more than a
+        minute ago are removed.
+
+        Args:
+            progress: Called now and then with (records done, total).
+
+        Returns:
+            What it did, and which other files of the home may still hold forgotten bytes.
+
+        Raises:
+            InvalidInput: The memory lives in RAM.
+            StoreError: It could not be done, or another process is compacting or repairing; the store is as
+                it was.
+        """
+        from .maintenance.compacting import compact
+
+        check_progress(progress)
+        return compact(self._engine, progress=progress)
 
     @contextlib.contextmanager
     def _looked_at(

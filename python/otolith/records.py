@@ -26,6 +26,8 @@ from .exceptions import InvalidInput, OtolithError
 
 __all__ = [
     "Analysis",
+    "BackupReport",
+    "CompactReport",
     "Coverage",
     "EmbedReport",
     "Episode",
@@ -40,6 +42,7 @@ __all__ = [
     "IndexHit",
     "IndexParams",
     "Inserted",
+    "Keeper",
     "Leg",
     "Loss",
     "Problem",
@@ -241,6 +244,68 @@ class ImportReport(_Counts):
     ignored: Mapping[str, int] = field(default_factory=dict)
     files: int = 0
     files_unchanged: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper(_Counts):
+    """Something in a home that may still hold the bytes of forgotten records.
+
+    Attributes:
+        path: Its path from the home on.
+        kind: `previous` version of a file, `damaged` store, `lost+found`, `backup`, `draft` of another
+            process, or `other`, which otolith did not make.
+        bytes: Its size.
+    """
+
+    path: str
+    kind: Literal["previous", "damaged", "lost+found", "backup", "draft", "other"]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactReport(_Counts):
+    """What became of `compact`.
+
+    Attributes:
+        before_bytes: Size of the store before.
+        after_bytes: Its size now.
+        records: Records in it.
+        blocked_us: Longest time that nobody could write, in microseconds.
+        keepers: Files of the home that may still hold bytes of forgotten records; nothing else there does.
+        removed_drafts: Unfinished files of killed processes that were removed.
+    """
+
+    before_bytes: int
+    after_bytes: int
+    records: int
+    blocked_us: int
+    keepers: tuple[Keeper, ...] = ()
+    removed_drafts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BackupReport(_Counts):
+    """What `backup` made.
+
+    Attributes:
+        path: The directory, a home.
+        records: Records in it, of every scope and status.
+        vectors: Rows of vectors in it.
+        last_sequence: Number of the last change in it.
+        bytes: Size of everything.
+        files: Files beside the store: Markdown files, settings.
+        skipped: Path and reason of what was left out.
+        leftovers: Unfinished backups of the same name by processes that were killed; remove them.
+    """
+
+    path: str
+    records: int
+    vectors: int
+    last_sequence: int
+    bytes: int
+    files: int
+    skipped: tuple[tuple[str, str], ...] = ()
+    leftovers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

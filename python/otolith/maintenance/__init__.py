@@ -1,4 +1,4 @@
-"""Looking after a store file, also one that no handle can open."""
+"""Looking after a home: damage, compaction, backup, diagnosis; also of one that no handle can open."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ mod unicode;
 pub mod vector;
 
 pub use engine::{
-    Analysis, Attached, Coverage, Engine, EngineOptions, FilterEffect, Hit, Info, LegReport, Legs,
+    Analysis, Attached, Census, Coverage, Engine, EngineOptions, FilterEffect, Hit, Info, LegReport, Legs,
     PendingText, Put, Recall, Report, StoredVectors, VectorRows, Written,
 };
 pub use episode::{Episode, EpisodePatch, MetaValue, Origin, Outcome, Scope, Source, Status, Trust};

@@ -706,6 +706,25 @@ impl Engine {
         Ok(dict)
     }
 
+    /// Reads every record, vector and change of the home, whatever the handle's scope; builds no index.
+    ///
+    /// Returns:
+    ///     records, vectors (int: what can be read), payload_bytes (int: of their JSON and rows, about), last_sequence
+    ///     (int), unreadable (list of str: what cannot be read and why).
+    ///
+    /// Raises:
+    ///     StoreError: The store cannot be read.
+    fn census<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let census = door::run(py, || self.core.census())?;
+        let dict = PyDict::new(py);
+        dict.set_item("records", census.records)?;
+        dict.set_item("vectors", census.vectors)?;
+        dict.set_item("payload_bytes", census.payload_bytes)?;
+        dict.set_item("last_sequence", census.last_sequence)?;
+        dict.set_item("unreadable", census.unreadable)?;
+        Ok(dict)
+    }
+
     /// Ends the handle; later calls raise `StoreError`. Closing twice is fine.
     ///
     /// Raises:

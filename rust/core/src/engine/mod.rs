@@ -3,6 +3,7 @@
 //! A write is one transaction of the store. The index is a copy in memory that follows the store's change feed:
 //! before each answer it applies what was committed since, by whichever process.
 
+mod census;
 mod document;
 mod maintenance;
 mod read;
@@ -13,6 +14,7 @@ mod vectors;
 mod verify;
 mod write;
 
+pub use census::Census;
 pub use recall::{Legs, Recall};
 pub use report::{Analysis, Coverage, FilterEffect, Hit, LegReport, Report};
 pub use vectors::{Attached, PendingText, StoredVectors, VectorRows};

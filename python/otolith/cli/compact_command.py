@@ -1,0 +1,35 @@
+"""`otolith compact`."""
+
+import click
+
+from otolith.cli._command import command as make
+from otolith.cli._invocation import Invocation
+from otolith.cli._open import open_existing
+from otolith.cli._progress import progress
+from otolith.cli._text import counted
+
+
+@make("compact", ["otolith compact", "otolith compact --json"])
+@click.pass_obj
+def command(invocation: Invocation) -> None:
+    """Make the store as small as its content, without the bytes of what was forgotten.
+
+    Others read all the time and write but for a moment. Prints each other file of the home that may still
+    hold forgotten bytes, with its kind and size: previous versions, damaged stores, lost+found, backups,
+    drafts, and what otolith did not make. Unfinished files that killed processes left are removed.
+    """
+    with open_existing(invocation) as memory, progress(invocation, "compacting") as tell:
+        report = memory.compact(progress=tell)
+    if invocation.json:
+        invocation.object("compact", report.to_dict())
+    else:
+        for keeper in report.keepers:
+            invocation.data(f"{keeper.path} ({keeper.kind}, {keeper.bytes} bytes)")
+    invocation.note(
+        f"{report.before_bytes} bytes before, {report.after_bytes} now, {counted(report.records, 'record')}; "
+        f"writers waited at most {report.blocked_us / 1000:.1f} ms"
+    )
+    for path in report.removed_drafts:
+        invocation.note(f"removed {path}, left by a process that was killed")
+    if report.keepers:
+        invocation.note("what was forgotten may still be in the files above; delete them if it must be gone")
