@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from otolith import config
 from otolith._core import FORMAT_VERSION, SCHEMA_VERSION, __version__, holder
-from otolith.exceptions import OtolithError
+from otolith._vectors import QUERY_SECONDS
+from otolith.exceptions import EmbedderError, OtolithError
 from otolith.records import Keeper, Status, _Counts
 
 from .compacting import STORE, draft_process, keepers
@@ -232,15 +233,19 @@ def _of_store(memory: Memory, status: Status, census: Mapping[str, Any]) -> Iter
 
 
 def _asked(memory: Memory) -> tuple[str | None, list[Finding]]:
-    """Asks the embedder one question."""
-    if memory._vectors.embedder is None:
+    """Asks the embedder one question, also when there is nothing yet to compare its vector with."""
+    from otolith.embedders.base import query_vector
+
+    embedder = memory._vectors.embedder
+    if embedder is None:
         return None, []
-    vector, reason = memory._vectors.query(_QUESTION)
-    if vector is not None:
-        return f"answers with {len(vector)} dimensions", []
-    what, _, advice = (reason or "does not answer").partition("; ")
-    finding = Finding("error", f"embedder: {what}", advice or "look at embedder and embedder_url")
-    return reason, [finding]
+    try:
+        vector = query_vector(embedder, _QUESTION, timeout=QUERY_SECONDS)
+    except EmbedderError as error:
+        what, _, advice = str(error).partition("; ")
+        told = Finding("error", f"embedder: {what}", advice or "look at embedder and embedder_url")
+        return "does not answer", [told]
+    return f"answers with {len(vector)} dimensions", []
 
 
 def _of_access(home: Path) -> Iterator[Finding]:
