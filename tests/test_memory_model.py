@@ -1,5 +1,4 @@
-"""Any sequence of writes by any process, killed or not, leaves what a dict would hold, and answers as a memory
-built afresh from it."""
+"""Any sequence of writes by any process, killed or not, leaves what a dict holds and answers like a copy."""
 
 from __future__ import annotations
 

@@ -24,6 +24,8 @@ mod maintenance;
 mod rows;
 mod seal;
 mod sealed;
+#[cfg(test)]
+mod strange_homes;
 mod tables;
 #[cfg(test)]
 mod tests;

@@ -53,7 +53,7 @@ pub(super) fn unseal<'v>(table: &str, key: &[u8], value: &'v [u8]) -> Result<&'v
     }
 }
 
-fn checksum(table: &str, key: &[u8], versioned_body: &[u8]) -> u64 {
+pub(super) fn checksum(table: &str, key: &[u8], versioned_body: &[u8]) -> u64 {
     let mut place = Vec::with_capacity(table.len() + 1 + key.len());
     place.extend_from_slice(table.as_bytes());
     place.push(0);
