@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ast
 import inspect
-import os
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -84,16 +82,6 @@ def test_a_slow_call_lets_other_threads_run() -> None:
     assert len(during) > 5, f"{len(during)} ticks in {ended - started:.3f} s"
 
 
-HOLDER = """
-import sys
-from otolith import _core
-engine = _core.Engine.open(sys.argv[1])
-engine.put({"summary": "first"})
-print("ready", flush=True)
-while True:
-    engine.put_many([{"summary": f"held {n}"} for n in range(2000)])
-"""
-
 WAITER = """
 import os, signal, sys, time
 from otolith import _core
@@ -114,38 +102,6 @@ except BaseException as error:
 print(engine.count() >= 1, flush=True)
 os._exit(0)  # closing gives the writer thread, which is blocked in the kernel, five seconds
 """
-
-
-def readable(home: Path) -> bool:
-    """Whether reading goes on: not where the holder was stopped within the header lock."""
-    try:
-        engine = Engine.open(home, read_only=True, lock_timeout=0.3)
-    except StoreLocked:
-        return False
-    engine.close()
-    return True
-
-
-@pytest.fixture
-def locked_home(tmp_path: Path) -> Iterator[tuple[Path, int]]:
-    """A home whose write lock is held by a process that was stopped in the middle of a write."""
-    home = tmp_path / "home"
-    with subprocess.Popen([sys.executable, "-c", HOLDER, home], stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "ready\n"
-        try:
-            for _ in range(200):
-                time.sleep(0.05)
-                os.kill(holder.pid, signal.SIGSTOP)
-                time.sleep(0.05)
-                if (home / "holder").read_text().startswith(f"held {holder.pid} ") and readable(home):
-                    break
-                os.kill(holder.pid, signal.SIGCONT)
-            else:
-                pytest.fail("the holder never held the lock when it was stopped")
-            yield home, holder.pid
-        finally:
-            holder.kill()
 
 
 def start_waiter(home: Path, timeout: float, handler: str = "default") -> subprocess.Popen[str]:

@@ -6,7 +6,6 @@ import errno
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -91,20 +90,6 @@ def test_a_home_on_which_nothing_may_be_written_can_be_read(place: Path) -> None
     finally:
         home.chmod(0o700)
     assert (home / "episodes.redb").read_bytes() == before
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one megabyte."""
-    mounted = tmp_path / "small"
-    mounted.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(mounted)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
-        pytest.skip("mounting a small file system needs root")
-    try:
-        yield mounted
-    finally:
-        subprocess.run(["umount", "-l", str(mounted)], check=True)
 
 
 def test_a_full_disk_loses_nothing_that_was_acknowledged(small: Path) -> None:
