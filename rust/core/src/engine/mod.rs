@@ -226,7 +226,7 @@ impl Engine {
         };
         if let Some(update) = update {
             let mut served = self.served.write().unwrap_or_else(PoisonError::into_inner);
-            if served.apply(update).is_ok() && !served.is_wasteful() {
+            if matches!(served.apply(update), Ok(true)) && !served.is_wasteful() {
                 return Ok(());
             }
             // The embedder changed, or most numbers are dead: build anew.

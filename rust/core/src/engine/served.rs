@@ -2,7 +2,7 @@
 
 use super::document;
 use crate::episode::{EmbeddedText, Episode, Status};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ids::{DocId, RecordId};
 use crate::index::Index;
 use crate::lexical::PreparedDoc;
@@ -183,19 +183,19 @@ impl Served {
         self.built.as_ref().map_or(0, |b| b.unreadable.len() + b.missing as usize)
     }
 
-    /// Applies an update; applying it twice is the same as once.
-    pub(super) fn apply(&mut self, update: Update) -> Result<()> {
-        let Some(built) = &mut self.built else { return Ok(()) };
+    /// Applies an update; applying it twice is the same as once. `false`, and nothing is applied, when the store's
+    /// embedder is not the copy's any more: nothing of its rows can stay, so the copy has to be built anew.
+    pub(super) fn apply(&mut self, update: Update) -> Result<bool> {
+        let Some(built) = &mut self.built else { return Ok(true) };
         if built.embedder != update.embedder {
-            // Another embedder's rows: nothing of the old ones can stay.
-            return Err(Error::Internal("the embedder changed".to_owned()));
+            return Ok(false);
         }
         for (id, content) in update.records {
             built.put(id, content)?;
         }
         built.position = update.position;
         built.missing = update.count.saturating_sub((built.by_id.len() + built.unreadable.len()) as u64);
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -241,6 +241,19 @@ impl Built {
 
 /// Reads and analyses the whole store, in pages, then what changed meanwhile.
 pub(super) fn build(store: &Store, analyzer: &Analyzer, handle: Option<&str>) -> Result<Served> {
+    let mut served = scan(store, analyzer, handle)?;
+    if let Some(from) = served.position()
+        && let Some(update) = changes(store, analyzer, handle, from)?
+    {
+        // Another process may have given the home its embedder meanwhile. Then the copy stays where it began, which
+        // the next look at the store finds out.
+        served.apply(update)?;
+    }
+    Ok(served)
+}
+
+/// Reads and analyses the whole store, page by page. The copy stands where the store was at the beginning.
+fn scan(store: &Store, analyzer: &Analyzer, handle: Option<&str>) -> Result<Served> {
     let (position, embedder) = store.read(|view| Ok((position(view)?, serving(view, handle)?)))?;
     let dim = embedder.as_ref().map(|e| e.dim as usize);
     let number = embedder.as_ref().map_or(NO_EMBEDDER, |e| e.number);
@@ -267,11 +280,7 @@ pub(super) fn build(store: &Store, analyzer: &Analyzer, handle: Option<&str>) ->
         }
         after = last;
     }
-    let mut served = Served { built: Some(built) };
-    if let Some(update) = changes(store, analyzer, handle, position)? {
-        served.apply(update)?;
-    }
-    Ok(served)
+    Ok(Served { built: Some(built) })
 }
 
 /// A record as it is stored, with its vectors or why those cannot be read.
@@ -388,4 +397,36 @@ fn load(
     episode.files_modified = Vec::new();
     episode.extra = serde_json::Map::new();
     Loaded { fields: episode, text, rows: unit_rows, vectors, damage }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Engine, EngineOptions, Put};
+    use crate::episode::EpisodePatch;
+    use crate::store::{StoreOptions, Wait};
+    use crate::text::{AnalyzerKind, Language};
+
+    /// Kill tests of several processes met this: a home's first vector, written by one process while another read
+    /// the store for the first time, ended that one's question in an internal error.
+    #[test]
+    fn a_first_vector_that_comes_while_the_copy_is_built_is_no_error() {
+        let home = tempfile::tempdir().unwrap();
+        let engine = Engine::open(home.path(), EngineOptions::default()).unwrap();
+        let put = |summary: &str, vector: Option<Vec<f32>>| {
+            let fields = EpisodePatch { summary: Some(summary.to_owned()), ..EpisodePatch::default() };
+            engine.put(&Wait::default(), Put { fields, vector, ..Put::default() }).unwrap();
+        };
+        put("before", None);
+        let store = Store::open(home.path(), &StoreOptions::default()).unwrap();
+        let analyzer = Analyzer::new(AnalyzerKind::Default, Language::English);
+        let mut copy = scan(&store, &analyzer, None).unwrap();
+        let began = copy.position().unwrap();
+        put("after", Some(vec![0.6, 0.8]));
+        let update = changes(&store, &analyzer, None, began).unwrap().unwrap();
+        assert!(!copy.apply(update).unwrap());
+        assert_eq!((copy.position(), copy.records(None).count()), (Some(began), 1));
+        let fresh = build(&store, &analyzer, None).unwrap();
+        assert_eq!((fresh.records(None).count(), fresh.embedder().map(|e| e.dim)), (2, Some(2)));
+    }
 }
