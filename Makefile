@@ -15,7 +15,15 @@ export OMP_WAIT_POLICY := passive
 
 BENCH = mkdir -p .benchmarks && $(BIN)/python -m pytest benches --benchmark-only --benchmark-json=.benchmarks/run.json -q
 
-.PHONY: help demo test test-rust test-python lint fmt bench bench-docs build clean
+CRASH = PYTHONPATH=tests $(BIN)/python -m crash
+KILLS ?= 2000
+STOPS ?= 60
+TERMS ?= 300
+IMAGES ?= 10000
+MINUTES ?= 20
+SEED ?= 1
+
+.PHONY: help demo test test-rust test-python lint fmt bench bench-docs crash soak build clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -54,6 +62,16 @@ bench: build $(VENV)/.test ## speed with recall beside it, release build, seeded
 bench-docs: build $(VENV)/.test ## the same, written to docs/benchmarks.md
 	@$(BENCH)
 	@$(BIN)/python benches/report.py .benchmarks/run.json docs/benchmarks.md
+
+crash: build $(VENV)/.test ## kills, stops and damages for about an hour; sizes: KILLS STOPS TERMS IMAGES SEED
+	$(CRASH) kills --count $(KILLS) --seed $(SEED) --json .benchmarks/kills.json
+	$(CRASH) stops --count $(STOPS) --terms $(TERMS) --seed $(SEED) --json .benchmarks/stops.json
+	$(CRASH) damage --count $(IMAGES) --seed $(SEED) --json .benchmarks/damage.json
+	$(CRASH) report docs/reliability.md .benchmarks/kills.json .benchmarks/stops.json .benchmarks/damage.json
+
+soak: build $(VENV)/.test ## six processes for MINUTES (20): memory, file and latency must stay flat
+	$(CRASH) soak --minutes $(MINUTES) --seed $(SEED) --json .benchmarks/soak.json
+	$(CRASH) report docs/reliability.md .benchmarks/soak.json
 
 build: $(VENV)/.made ## the package, optimised, into .venv
 	@echo "== Build (the first time takes two to three minutes)"

@@ -1,0 +1,5 @@
+"""Crash tests through the public API: `python -m crash kills|stops|damage|soak|report`, see docs/reliability.md.
+
+Each run prints its figures, writes them as JSON, and ends with exit code 1 if something was found that must not be.
+Processes are forked from a parent that never opens a store, so that starting one costs milliseconds.
+"""

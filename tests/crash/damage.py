@@ -1,0 +1,252 @@
+"""Damaged copies of a store: the right answer or a typed error, never a wrong text, never a hang."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import random
+import shutil
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from otolith import Memory
+
+from .children import Child, ask
+from .content import EMBEDDER, as_fields, fields_of, vector_of
+from .figures import spread
+from .probe import Original, Probe
+
+RECORDS = 250
+FORGOTTEN = 50
+DEADLINE = 20.0
+VERIFY_DEADLINE = 60.0
+PAGE = 4096
+HEADER_SHARE = 0.2
+REPAIRED_SHARE = 0.05
+KINDS = ("1 bit", "20 bits", "200 bits", "zeroed page", "copied page", "truncated", "appended")
+HAS_VERIFY = hasattr(Memory, "verify") and importlib.util.find_spec("otolith.maintenance") is not None
+
+
+def _prepare(home: Path, seed: int, say: Callable[[Any], None]) -> None:
+    """Writes the store: created, changed and forgotten, in many transactions, with keys, dirs and vectors."""
+    rng = random.Random(seed)
+    with Memory.open(home, embedder=EMBEDDER) as memory:
+        ids: dict[str, str] = {}
+        for number in range(RECORDS + FORGOTTEN):
+            name = f"d-{number}"
+            given = rng.random() < 0.5
+            key = name if rng.random() < 0.4 else None
+            fields = fields_of(name, "first", key=key, tags=(f"group-{number % 9}",), given=given)
+            vector = vector_of(name, "first") if given else None
+            ids[name] = memory.remember(**fields, actor="w0", vector=vector).id
+            if key is None and rng.random() < 0.2:
+                renewed = {"body": None, "working_dir": None, **fields_of(name, "second")}
+                memory.update(ids[name], **renewed)
+        memory.forget(*rng.sample(sorted(ids.values()), FORGOTTEN))
+    with Memory.open(home, embedder=EMBEDDER) as memory:
+        memory.embed_pending()
+        file = io.BytesIO()
+        memory.export(file)
+        rows = {}
+        for line in file.getvalue().splitlines():
+            record = json.loads(line)
+            if "summary" in record and record.get("vectors"):
+                rows[record["id"]] = record["vectors"]
+        say([{episode.id: as_fields(episode) for episode in memory.episodes()}, rows])
+
+
+def original(root: Path, seed: int) -> Original:
+    """The undamaged store and what it holds."""
+    home = root / "original"
+    code, said = ask("original", lambda say: _prepare(home, seed, say), 120)
+    if code or not said:
+        raise RuntimeError(f"the store could not be made: exit {code}")
+    records, vectors = said[-1]
+    return Original(home, (home / "episodes.redb").read_bytes(), records, vectors)
+
+
+def damaged(image: bytes, kind: str, rng: random.Random) -> tuple[bytes, int]:
+    """The image with one damage, and where it begins. Differs from the image in at least one byte."""
+    while True:
+        size = len(image)
+        at = rng.randrange(PAGE) if rng.random() < HEADER_SHARE else rng.randrange(size)
+        new = bytearray(image)
+        if kind.endswith(("bit", "bits")):
+            # Several bits lie together, as those of a bad sector do.
+            for number in range(int(kind.split()[0])):
+                place = at if number == 0 else min(size - 1, at + rng.randrange(512))
+                new[place] ^= 1 << rng.randrange(8)
+        elif kind == "zeroed page":
+            at -= at % PAGE
+            new[at : at + PAGE] = bytes(len(new[at : at + PAGE]))
+        elif kind == "copied page":
+            at -= at % PAGE
+            source = rng.randrange(size // PAGE) * PAGE
+            new[at : at + PAGE] = image[source : source + PAGE]
+        elif kind == "truncated":
+            del new[at:]
+        else:
+            at = size
+            new += rng.randbytes(rng.choice([1, 100, PAGE, 3 * PAGE]))
+        if new != image:
+            return bytes(new), at
+
+
+@dataclass
+class Image:
+    """One damaged copy and what became of it."""
+
+    number: int
+    kind: str
+    at: int
+    seconds: float = 0.0
+    code: int = 0
+    hung: bool = False
+    findings: dict[str, Any] = field(default_factory=dict)
+    verified: str = ""
+    """Whether `verify` reported a problem: `seen`, `clean`, or an error; empty if it was not asked."""
+    repaired: str = ""
+
+    @property
+    def touched(self) -> bool:
+        """Whether any answer was not the one the undamaged store gives."""
+        found = self.findings
+        return bool(self.code or found["wrong"] or found["errors"] or found["absent"] or found["told"])
+
+
+class Run:
+    """All images of a run."""
+
+    def __init__(self, root: Path, count: int, seed: int, verify: tuple[float, float]) -> None:
+        self.root = root
+        self.count = count
+        self.seed = seed
+        self.verify_touched, self.verify_others = verify if HAS_VERIFY else (0.0, 0.0)
+        self.original = original(root, seed)
+        self.images: list[Image] = []
+        self.wrong: list[str] = []
+
+    def all(self) -> None:
+        """Each image, one after the other."""
+        for number in range(self.count):
+            rng = random.Random(f"{self.seed}/{number}")
+            kind = KINDS[number % len(KINDS)]
+            content, at = damaged(self.original.image, kind, rng)
+            image = Image(number, kind, at)
+            self.images.append(image)
+            self._probe(image, content)
+            if rng.random() < (self.verify_touched if image.touched else self.verify_others):
+                self._verify(image, content, repair=image.touched and rng.random() < REPAIRED_SHARE)
+
+    def _home(self, name: str, content: bytes) -> Path:
+        home = self.root / name
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(mode=0o700)
+        (home / "episodes.redb").write_bytes(content)
+        return home
+
+    def _probe(self, image: Image, content: bytes) -> None:
+        home = self._home("probed", content)
+        began = time.monotonic()
+        child = Child.start("probe", lambda say: Probe(self.original, home, say).run())
+        image.hung = not child.wait(DEADLINE)
+        if image.hung:
+            child.kill()
+        image.seconds = time.monotonic() - began
+        image.code = child.code or 0
+        said = child.answers()
+        child.close()
+        image.findings = said[-1] if said else {"wrong": [], "errors": {}, "absent": {}, "told": 0, "pending": 0, "step": "start"}
+        where = f"image {image.number} ({image.kind} at {image.at})"
+        if image.hung:
+            self.wrong.append(f"{where}: hangs in {image.findings['step']}")
+        elif image.code not in (0, -signal.SIGABRT):
+            self.wrong.append(f"{where}: ended with {image.code} in {image.findings['step']}")
+        self.wrong += [f"{where}: {text}" for text in image.findings["wrong"]]
+
+    def _verify(self, image: Image, content: bytes, *, repair: bool) -> None:
+        from . import repairing
+
+        home = self._home("verified", content)
+        where = f"image {image.number} ({image.kind} at {image.at})"
+        image.verified = repairing.verified(home, VERIFY_DEADLINE)
+        if image.touched and image.verified == "clean":
+            self.wrong.append(f"{where}: verify sees nothing, but {image.findings}")
+        if (home / "episodes.redb").read_bytes() != content:
+            self.wrong.append(f"{where}: verify changed the file")
+        if repair:
+            image.repaired, wrong = repairing.repaired(home, content, self.original, VERIFY_DEADLINE)
+            self.wrong += [f"{where}: {text}" for text in wrong]
+
+
+def run(count: int, seed: int, verify_touched: float = 1.0, verify_others: float = 0.1) -> dict[str, Any]:
+    """Damages `count` copies and tells what was seen.
+
+    Args:
+        count: Images; the kinds of damage take turns.
+        seed: Of the store and of every damage: image n of a seed is always the same but for ids and times.
+        verify_touched: Share of the images with an effect that are verified.
+        verify_others: Share of the images without any effect that are verified all the same.
+    """
+    shm = Path("/dev/shm")
+    root = Path(tempfile.mkdtemp(prefix="otolith-damage-", dir=shm if shm.is_dir() else None))
+    began = time.monotonic()
+    try:
+        whole = Run(root, count, seed, (verify_touched, verify_others))
+        whole.all()
+        result = _figures(whole, time.monotonic() - began)
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+    return result
+
+
+def _figures(whole: Run, seconds: float) -> dict[str, Any]:
+    table = {}
+    for kind in KINDS:
+        of_kind = [image for image in whole.images if image.kind == kind]
+        table[kind] = {
+            "images": len(of_kind),
+            "no_effect": sum(not image.touched for image in of_kind),
+            "typed_error": sum(not image.code and bool(image.findings["errors"]) for image in of_kind),
+            "told": sum(
+                not image.code
+                and not image.findings["errors"]
+                and not image.findings["wrong"]
+                and bool(image.findings["absent"] or image.findings["told"])
+                for image in of_kind
+            ),
+            "aborts": sum(image.code == -signal.SIGABRT for image in of_kind),
+            "crashes": sum(image.code not in (0, -signal.SIGABRT) and not image.hung for image in of_kind),
+            "hangs": sum(image.hung for image in of_kind),
+            "wrong": sum(bool(image.findings["wrong"]) for image in of_kind),
+            "verify_asked_of_touched": sum(image.touched and bool(image.verified) for image in of_kind),
+            "verify_saw_of_touched": sum(image.touched and image.verified == "seen" for image in of_kind),
+            "verify_asked_of_others": sum(not image.touched and bool(image.verified) for image in of_kind),
+            "verify_saw_of_others": sum(not image.touched and image.verified == "seen" for image in of_kind),
+            "repaired": sum(bool(image.repaired) for image in of_kind),
+        }
+    first = Counter(text.split(":")[0] for image in whole.images for text in image.findings["errors"].values())
+    return {
+        "run": "damage",
+        "ok": not whole.wrong,
+        "wrong": whole.wrong[:40],
+        "wrong_count": len(whole.wrong),
+        "seed": whole.seed,
+        "seconds": seconds,
+        "file_bytes": len(whole.original.image),
+        "records": len(whole.original.records),
+        "kinds": table,
+        "errors": dict(first),
+        "aborts_in": Counter(
+            image.findings["step"] for image in whole.images if image.code == -signal.SIGABRT
+        ),
+        "repairs": Counter(image.repaired for image in whole.images if image.repaired),
+        "probe_ms": spread([image.seconds * 1e3 for image in whole.images]),
+    }

@@ -1,0 +1,164 @@
+"""Writes the figures of runs into a page, each between its markers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+BEGIN, END = "<!-- figures: {} -->", "<!-- end -->"
+KINDS_OF_CALL = {"remember": "`remember`", "recall": "`recall`"}
+
+
+def kills(run: dict[str, Any]) -> list[str]:
+    """What SIGKILL showed."""
+    rows = [
+        ("processes killed", f"{run['kills']:,}"),
+        ("of them all five at once", f"{run['of_all_at_once']:,} times"),
+        ("acknowledged operations", f"{run['acknowledged_operations']:,}"),
+        ("records in them", f"{run['acknowledged_records']:,}"),
+        ("operations in flight at a kill", f"{run['in_flight_at_a_kill']:,}"),
+        ("comparisons of a writer's records with what was acknowledged", f"{run['checks_at_start']:,}"),
+        ("comparisons of the whole store", f"{run['full_checks']:,}"),
+        ("records read meanwhile, each against its own checksum", f"{run['records_read']:,}"),
+        ("lost, half there, wrong or twice", f"{len(run['wrong'])}"),
+        ("write under fire, ms", _spread(run["write_ms"])),
+        ("open, ms", _spread(run["open_ms"])),
+        ("start of a process to its first call, ms", _spread(run["start_to_ready_ms"])),
+        ("open after all were killed, ms", _spread(run["open_after_all_were_killed_ms"])),
+    ]
+    rows += [(f"`{what}` beside the writers", f"{count:,} times") for what, count in run["maintenance"].items()]
+    return _table(("what", "figure"), rows)
+
+
+def stops(run: dict[str, Any]) -> list[str]:
+    """What SIGSTOP and SIGTERM showed."""
+    return _table(
+        ("what", "figure"),
+        [
+            ("SIGSTOPs", f"{run['stops']:,}"),
+            ("of them in the write lock", f"{run['stops_in_the_lock']:,}"),
+            ("`StoreLocked` with a lock timeout of 1 s, ms", _spread(run["refused_ms"])),
+            ("of these without the holder's name", f"{run['refused_without_a_name']:,}"),
+            ("reads meanwhile, ms", _spread(run["reads_meanwhile_ms"])),
+            ("reads refused", f"{run['reads_refused']:,}"),
+            ("first writes of all others after SIGCONT, ms", _spread(run["first_write_after_sigcont_ms"])),
+            ("SIGTERMs, default action", f"{run['sigterm_default']:,}"),
+            ("SIGTERMs, handler that raises `SystemExit`", f"{run['sigterm_handler']:,}"),
+            ("SIGTERM to the end of the process, ms", _spread(run["sigterm_to_end_ms"])),
+            ("acknowledged operations", f"{run['stops_acknowledged'] + run['sigterm_acknowledged']:,}"),
+            ("lost, half there, wrong or twice", f"{len(run['wrong'])}"),
+        ],
+    )
+
+
+def damage(run: dict[str, Any]) -> list[str]:
+    """What damaged copies showed."""
+    names = ("images", "no_effect", "told", "typed_error", "aborts", "crashes", "hangs", "wrong")
+    lines = _table(
+        ("damage", *(name.replace("_", " ") for name in names)),
+        [(kind, *(f"{one[name]:,}" for name in names)) for kind, one in _with_sum(run["kinds"]).items()],
+    )
+    lines += ["", f"A file of {run['file_bytes']:,} bytes with {run['records']:,} records; "
+              f"one image took {run['probe_ms']['p50']:.0f} ms in the median, {run['probe_ms']['max']:.0f} at most."]
+    if any(one["verify_asked_of_touched"] for one in run["kinds"].values()):
+        lines += ["", *_verify_table(run)]
+    return lines
+
+
+def _verify_table(run: dict[str, Any]) -> list[str]:
+    rows = [
+        (
+            kind,
+            f"{one['verify_asked_of_touched']:,}",
+            f"{one['verify_saw_of_touched']:,}",
+            f"{one['verify_asked_of_others']:,}",
+            f"{one['verify_saw_of_others']:,}",
+            f"{one['repaired']:,}",
+        )
+        for kind, one in _with_sum(run["kinds"]).items()
+    ]
+    return _table(
+        ("damage", "answers changed", "`verify` saw", "answers the same", "`verify` saw", "repaired"), rows
+    )
+
+
+def soak(run: dict[str, Any]) -> list[str]:
+    """What a long time showed."""
+    rows = [
+        (f"`{what}` {share}, ms", *(f"{run[f'{what}_{share}_ms'][third]:.2f}" for third in ("first_third", "last_third")))
+        for what in KINDS_OF_CALL
+        for share in ("p50", "p99")
+    ]
+    rows.append(
+        ("file over payload", *(f"{run['file_over_payload'][one]:.2f}" for one in ("first_third", "last_third")))
+    )
+    lines = [f"{run['minutes']:g} minutes, {run['calls']:,} calls, {run['records']:,} live records at the end.", ""]
+    lines += _table(("what", "first third", "last third"), rows)
+    memory = [
+        (slot, f"{run['rss_mb_at_the_end'].get(slot, 0.0):.1f}", f"{rise:+.2f}")
+        for slot, rise in run["rss_slope_mb_per_hour"].items()
+    ]
+    return [*lines, "", *_table(("process", "MB at the end", "MB an hour"), memory)]
+
+
+RENDER: dict[str, Callable[[dict[str, Any]], list[str]]] = {
+    "kills": kills,
+    "stops": stops,
+    "damage": damage,
+    "soak": soak,
+}
+
+
+def rendered(run: dict[str, Any]) -> str:
+    """The figures of one run as Markdown."""
+    told = f"Seed {run['seed']}, {run['seconds'] / 60:.1f} minutes, {run['machine']}."
+    return "\n".join([told, "", *RENDER[run["run"]](run)])
+
+
+def filled(page: str, run: dict[str, Any]) -> str:
+    """The page with the figures of one run between its markers.
+
+    Raises:
+        ValueError: The page has no place for them, or the run found something.
+    """
+    if not run["ok"]:
+        raise ValueError(f"the run {run['run']} found something: {run['wrong'][:1]}; a page of its figures would lie")
+    begin = BEGIN.format(run["run"])
+    before, found, rest = page.partition(f"{begin}\n")
+    _, ended, after = rest.partition(f"{END}\n")
+    if not found or not ended:
+        raise ValueError(f"the page has no `{begin}` with `{END}` after it")
+    return f"{before}{begin}\n{rendered(run)}\n{END}\n{after}"
+
+
+def run(page: Path, figures: list[Path]) -> int:
+    """Writes the figures of each file into the page; 1 if that cannot be."""
+    text = page.read_text(encoding="utf-8")
+    for path in figures:
+        try:
+            text = filled(text, json.loads(path.read_text(encoding="utf-8")))
+        except ValueError as error:
+            print(f"{path}: {error}", file=sys.stderr)
+            return 1
+    page.write_text(text, encoding="utf-8")
+    return 0
+
+
+def _with_sum(kinds: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    names = next(iter(kinds.values()))
+    return {**kinds, "all": {name: sum(one[name] for one in kinds.values()) for name in names}}
+
+
+def _spread(one: dict[str, float]) -> str:
+    return f"p50 {one['p50']:.1f}, p99 {one['p99']:.1f}, max {one['max']:.1f} (n = {one['n']:,})"
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    return [_row(head), "|---" * len(head) + "|", *(_row(row) for row in rows)]
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    return f"| {' | '.join(cells)} |"
