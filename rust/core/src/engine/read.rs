@@ -1,6 +1,7 @@
 //! Reading records by id and by filter.
 
 use super::Engine;
+use super::served::{self, Position};
 use crate::episode::Episode;
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
@@ -48,27 +49,25 @@ impl Engine {
         after: Option<RecordId>,
         limit: usize,
     ) -> Result<(Vec<Episode>, Option<RecordId>)> {
-        let ids: Vec<RecordId> = {
-            let served = self.served()?;
-            let allowed = self.allowed(&served, filter).docs;
-            let keep = |(doc, record): (crate::ids::DocId, &super::served::Record)| {
+        let (ids, from): (Vec<RecordId>, _) = {
+            let copy = self.served()?;
+            let allowed = self.allowed(&copy, filter).docs;
+            let keep = |(doc, record): (crate::ids::DocId, &served::Record)| {
                 allowed.contains(doc.index()).then_some(record.fields.id)
             };
-            match (newest_first, after) {
-                (false, after) => served.records(after).filter_map(keep).take(limit + 1).collect(),
-                (true, None) => served.records(None).rev().filter_map(keep).take(limit + 1).collect(),
+            let ids = match (newest_first, after) {
+                (false, after) => copy.records(after).filter_map(keep).take(limit + 1).collect(),
+                (true, None) => copy.records(None).rev().filter_map(keep).take(limit + 1).collect(),
                 (true, Some(edge)) => {
-                    served.records_before(edge).rev().filter_map(keep).take(limit + 1).collect()
+                    copy.records_before(edge).rev().filter_map(keep).take(limit + 1).collect()
                 }
-            }
+            };
+            (ids, copy.position())
         };
         let more = ids.len() > limit;
         let ids = &ids[..ids.len().min(limit)];
-        let episodes = self.store.read(|view| {
-            // A record that went away since is simply not there.
-            let present = ids.iter().filter_map(|id| view.episode(*id).transpose());
-            present.collect::<Result<Vec<_>>>()
-        })?;
+        // A record that went away since is simply not there.
+        let episodes = self.known(ids, from)?.into_iter().flatten().collect();
         Ok((episodes, ids.last().copied().filter(|_| more)))
     }
 
@@ -79,6 +78,20 @@ impl Engine {
     pub fn count(&self, filter: &Filter) -> Result<usize> {
         let served = self.served()?;
         Ok(self.allowed(&served, filter).docs.count_ones(..))
+    }
+
+    /// Reads records that the copy at `from` knows; None for each that went away since. One that is not found
+    /// though nothing changed is damage.
+    pub(super) fn known(&self, ids: &[RecordId], from: Option<Position>) -> Result<Vec<Option<Episode>>> {
+        self.store.read(|view| {
+            let episodes = ids.iter().map(|id| view.episode(*id)).collect::<Result<Vec<_>>>()?;
+            if let Some((id, _)) = ids.iter().zip(&episodes).find(|(_, episode)| episode.is_none())
+                && Some(served::position(view)?) == from
+            {
+                return Err(view.lost(*id));
+            }
+            Ok(episodes)
+        })
     }
 
     /// The record, if it is in the handle's scope.

@@ -105,13 +105,12 @@ impl Engine {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let (mut report, found) = {
+            let ((mut report, found), from) = {
                 let served = self.served()?;
-                self.search(&served, ask)?
+                (self.search(&served, ask)?, served.position())
             };
             let ids: Vec<RecordId> = found.iter().map(|f| f.id).collect();
-            let episodes =
-                self.store.read(|view| ids.iter().map(|id| view.episode(*id)).collect::<Result<Vec<_>>>())?;
+            let episodes = self.known(&ids, from)?;
             // A record that went away between ranking and reading: ask again, a few times.
             if episodes.iter().any(Option::is_none) && attempt < ATTEMPTS {
                 continue;

@@ -99,11 +99,16 @@ impl<'t> ReadView<'t> {
         };
         on_table!(self, EPISODES, episodes, table => {
             let mut rows = table.range::<&[u8; 16]>((low, high)).map_err(|e| self.context.fail(e))?;
+            let mut last = after;
             loop {
                 let row = if newest_first { rows.next_back() } else { rows.next() };
                 let Some(row) = row else { return Ok(()) };
                 let (key, value) = row.map_err(|e| self.context.fail(e))?;
                 let id = self.id(key.value())?;
+                let behind = last.replace(id);
+                if behind.is_some_and(|behind| if newest_first { id >= behind } else { id <= behind }) {
+                    return Err(self.out_of_order("episodes"));
+                }
                 if visit(id, self.decode_episode(id, value.value()))?.is_break() {
                     return Ok(());
                 }
@@ -137,9 +142,14 @@ impl<'t> ReadView<'t> {
                 let rows = table
                     .range::<(&str, &[u8; 16])>((Bound::Included(low), high))
                     .map_err(|e| self.context.fail(e))?;
+                let mut last: Option<(String, [u8; 16])> = None;
                 for row in rows {
                     let (key, value) = row.map_err(|e| self.context.fail(e))?;
                     let (dir, id) = key.value();
+                    let behind = last.replace((dir.to_owned(), *id));
+                    if behind.is_some_and(|(behind, before)| (dir, id) <= (behind.as_str(), &before)) {
+                        return Err(self.out_of_order("cwd_index"));
+                    }
                     self.open("cwd_index", &tables::cwd_key(dir, id), value.value(), || dir.to_owned())?;
                     ids.push(self.id(id)?);
                 }
@@ -168,10 +178,14 @@ impl<'t> ReadView<'t> {
             let rows = table
                 .range::<u64>((Bound::Excluded(sequence), Bound::Unbounded))
                 .map_err(|e| self.context.fail(e))?;
+            let mut last = sequence;
             rows.take(limit)
                 .map(|row| {
                     let (key, value) = row.map_err(|e| self.context.fail(e))?;
                     let (number, row) = (key.value(), || key.value().to_string());
+                    if number <= std::mem::replace(&mut last, number) {
+                        return Err(self.out_of_order("changes"));
+                    }
                     let body = self.open("changes", &number.to_le_bytes(), value.value(), row)?;
                     Change::parse(number, body).ok_or_else(|| self.damaged("changes", &row()))
                 })
@@ -184,8 +198,13 @@ impl<'t> ReadView<'t> {
         on_table!(self, EMBEDDINGS, embeddings, table => {
             let range = (embedder, id.as_bytes(), 0)..=(embedder, id.as_bytes(), u32::MAX);
             let rows = table.range::<(u32, &[u8; 16], u32)>(range).map_err(|e| self.context.fail(e))?;
+            let mut last = None;
             rows.map(|row| {
                 let (key, value) = row.map_err(|e| self.context.fail(e))?;
+                let chunk = key.value().2;
+                if last.replace(chunk).is_some_and(|behind| chunk <= behind) {
+                    return Err(self.out_of_order("embeddings"));
+                }
                 self.decode_embedding(key.value(), value.value())
             })
             .collect()
@@ -201,9 +220,14 @@ impl<'t> ReadView<'t> {
     ) -> Result<()> {
         on_table!(self, EMBEDDINGS, embeddings, table => {
             let range = (embedder, &ID_MIN, 0)..=(embedder, &ID_MAX, u32::MAX);
+            let mut last = None;
             for row in table.range::<(u32, &[u8; 16], u32)>(range).map_err(|e| self.context.fail(e))? {
                 let (key, value) = row.map_err(|e| self.context.fail(e))?;
                 let id = self.id(key.value().1)?;
+                let place = (id, key.value().2);
+                if last.replace(place).is_some_and(|behind| place <= behind) {
+                    return Err(self.out_of_order("embeddings"));
+                }
                 if visit(id, self.decode_embedding(key.value(), value.value()))?.is_break() {
                     break;
                 }
@@ -216,8 +240,12 @@ impl<'t> ReadView<'t> {
     pub fn embedders(&self) -> Result<Vec<EmbedderRow>> {
         on_table!(self, EMBEDDERS, embedders, table => {
             let rows = table.iter().map_err(|e| self.context.fail(e))?;
+            let mut last = None;
             rows.map(|row| {
                 let (key, value) = row.map_err(|e| self.context.fail(e))?;
+                if last.replace(key.value()).is_some_and(|behind| key.value() <= behind) {
+                    return Err(self.out_of_order("embedders"));
+                }
                 self.decode_embedder(key.value(), value.value())
             })
             .collect()
@@ -337,6 +365,20 @@ impl<'t> ReadView<'t> {
                 supported: u64::from(super::seal::BODY_VERSION),
             },
         })
+    }
+
+    /// A record that an earlier look at this very state of the store has found.
+    pub fn lost(&self, id: RecordId) -> Error {
+        self.context.corrupt(format!(
+            "table episodes, row {id}: is there in a walk and not in a look-up, so a page is not where it was written"
+        ))
+    }
+
+    /// Rows come in the order of their keys. Others mean pages that are whole and not where they were written; such
+    /// pages may lead back to each other, and the walk would never end.
+    fn out_of_order(&self, table: &str) -> Error {
+        self.context
+            .corrupt(format!("table {table}: rows out of order, so a page is not where it was written"))
     }
 
     pub(super) fn damaged(&self, table: &str, row: &str) -> Error {
