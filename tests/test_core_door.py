@@ -176,3 +176,11 @@ def test_the_stub_has_the_docstrings_of_the_module() -> None:
                 text = inspect.cleandoc(getattr(compiled, method).__doc__ or "")
                 assert text, f"{name}.{method} has no docstring"
                 assert ast.get_docstring(node) == text, f"{name}.{method}"
+
+
+def test_the_file_system_of_a_path_is_told(tmp_path: Path) -> None:
+    here = _core.file_system(tmp_path)
+    assert set(here) == {"name", "network"}
+    assert here["name"]
+    assert here["network"] is False
+    assert _core.file_system(tmp_path / "not" / "there") == here, "of the directory it would be made in"

@@ -225,6 +225,9 @@ def test_other_arguments_are_named(engine: _core.Engine, tmp_path: Path) -> None
         ("home", lambda: Engine.open(5)),  # type: ignore[arg-type]
         ("scope", lambda: Engine.open(None, scope="a//b")),
         ("origin", lambda: Engine.open(None, origin="root")),
+        ("mode", lambda: Engine.open(None, mode="alone")),
+        ("durability", lambda: Engine.open(None, durability="often")),
+        ("network", lambda: Engine.open(None, network="maybe")),
         ("lock_timeout", lambda: Engine.open(None, lock_timeout=-1)),
         ("lock_timeout", lambda: Engine.open(None, lock_timeout=math.nan)),
         ("k1", lambda: IndexParams(k1=-1)),

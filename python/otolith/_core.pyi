@@ -39,12 +39,26 @@ __all__ = [
     "verify_rows",
     "verify_store",
     "holder",
+    "file_system",
 ]
 
 __version__: str
 SCHEMA_VERSION: int
 FORMAT_VERSION: int
 EMBEDDED_TEXT_VERSION: int
+
+def file_system(path: str | PathLike[str]) -> dict[str, Any]:
+    """The file system a path is on, or would be made on.
+
+    Args:
+        path: A file or directory; it need not be there.
+
+    Returns:
+        name (str, such as `ext4` or `nfs`), network (bool: other machines may reach its files).
+
+    Raises:
+        StoreError: The system does not tell.
+    """
 
 @final
 class Episode:
@@ -417,6 +431,9 @@ class Engine:
         read_only: bool = False,
         embedder: str | None = None,
         lock_timeout: float = 30.0,
+        mode: str = "shared",
+        durability: str = "full",
+        network: str = "refuse",
     ) -> Engine:
         """Opens a home.
 
@@ -428,6 +445,9 @@ class Engine:
             read_only: Never write a byte.
             embedder: Fingerprint of the handle's embedder; None for keyword search and vectors given by the caller.
             lock_timeout: Longest wait for the write lock, in seconds.
+            mode: `shared`, or `exclusive` to have the home to itself.
+            durability: `full`, or `batched` for writes that return up to 50 ms before their commit.
+            network: `refuse` or `allow` a network file system.
 
         Raises:
             InvalidInput: An argument is wrong.
@@ -756,11 +776,18 @@ class Engine:
         Raises:
             StoreError: The store cannot be read.
         """
+    def flush(self) -> None:
+        """Returns when every write so far is on disk; at once unless durability is batched.
+
+        Raises:
+            StoreError: Writes that had been acknowledged could not be committed; told once.
+        """
     def close(self) -> None:
         """Ends the handle; later calls raise `StoreError`. Closing twice is fine.
 
         Raises:
-            StoreError: In a forked child, where nothing is closed.
+            StoreError: In a forked child, where nothing is closed; when writes that had been acknowledged could not be
+                committed, after closing.
         """
 
 @final

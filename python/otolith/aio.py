@@ -271,6 +271,10 @@ class AsyncMemory:
         """As `Memory.compact`."""
         return await asyncio.to_thread(self._memory.compact, progress=progress)
 
+    async def flush(self) -> None:
+        """As `Memory.flush`."""
+        await asyncio.to_thread(self._memory.flush)
+
     async def close(self) -> None:
         """As `Memory.close`."""
         await asyncio.to_thread(self._memory.close)

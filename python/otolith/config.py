@@ -145,7 +145,7 @@ class Setting:
     """One row of the table of settings.
 
     Attributes:
-        name: Key in config.toml and name for `Settings.get`.
+        name: Key in config.toml and name for `Settings.get`; a dot leads into a table, as in TOML.
         default: Value when nobody gives one.
         parse: Checks a raw value and brings it into shape; raises ValueError saying what was expected.
         variable: Environment variable that sets it.
@@ -187,6 +187,30 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
             ),
             Setting(
                 "lock_timeout", 30.0, _seconds, env.LOCK_TIMEOUT, env.VARIABLES[env.LOCK_TIMEOUT], _always
+            ),
+            Setting(
+                "durability",
+                "full",
+                _one_of("full", "batched"),
+                env.DURABILITY,
+                env.VARIABLES[env.DURABILITY],
+                _never,
+            ),
+            Setting(
+                "store.mode",
+                "shared",
+                _one_of("shared", "exclusive"),
+                env.STORE_MODE,
+                env.VARIABLES[env.STORE_MODE],
+                _never,
+            ),
+            Setting(
+                "store.network",
+                "refuse",
+                _one_of("refuse", "allow"),
+                env.STORE_NETWORK,
+                env.VARIABLES[env.STORE_NETWORK],
+                _never,
             ),
             Setting(
                 "log",
@@ -387,10 +411,17 @@ def write(file: Path, name: str, raw: str | None, *, mode: int = 0o600, follow: 
     _from_file(file, before)
     text = (before or b"").decode("utf-8-sig")
     document = tomlkit.parse(text)
+    section, _, key = name.rpartition(".")
+    if section and raw is not None and section not in document:
+        document[section] = tomlkit.table()
+    # A table of settings: `_from_file` refused anything else under that name.
+    table: Any = document.get(section, {}) if section else document
     if raw is None:
-        document.pop(name, None)
+        table.pop(key, None)
+        if section and not table:
+            document.pop(section, None)
     else:
-        document[name] = value
+        table[key] = value
     content = tomlkit.dumps(document).encode()
     if before is not None and before.startswith(b"\xef\xbb\xbf"):
         content = b"\xef\xbb\xbf" + content
@@ -530,18 +561,45 @@ def _from_file(file: Path, content: bytes | None) -> dict[str, tuple[Any, str]]:
         line = int(line_of[1]) if line_of else text.count("\n") + 1
         raise InvalidInput(f"{file}:{line}: is not TOML: {error}; mend the line", field=FILE_NAME) from None
     found = {}
-    for name, raw in table.items():
+    for name, raw in _flat(table):
         place = f"{file}:{_line_of(text, name)}"
+        if "." in name and name in table:
+            raise InvalidInput(f"{place}: {name} stands in quotes; write it without them", field=name)
         if name not in SETTINGS:
             raise _unknown(name, place)
         found[name] = (_checked(SETTINGS[name], raw, f"{place}: {name}"), place)
     return found
 
 
+_SECTIONS: Final = frozenset(name.rpartition(".")[0] for name in SETTINGS) - {""}
+
+
+def _flat(table: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """The settings of a config.toml, those in a table under their dotted names."""
+    for name, raw in table.items():
+        if name in _SECTIONS and isinstance(raw, dict):
+            yield from ((f"{name}.{key}", value) for key, value in raw.items())
+        else:
+            yield name, raw
+
+
 def _line_of(text: str, name: str) -> int:
-    """The line that sets a top-level name; 1 if it is written in some unusual way."""
-    head = re.compile(rf"""\s*\[*\s*["']?{re.escape(name)}["']?\s*[=.\]]""")
-    return next((number for number, line in enumerate(text.split("\n"), 1) if head.match(line)), 1)
+    """The line that sets a name; that of its table, or 1, if it is written in some unusual way."""
+    section, _, key = name.rpartition(".")
+    start = 0
+    lines = text.split("\n")
+
+    def find(pattern: str, start: int) -> int | None:
+        head = re.compile(pattern)
+        return next((place for place in range(start, len(lines)) if head.match(lines[place])), None)
+
+    if section:
+        dotted = find(rf"""\s*["']?{re.escape(section)}["']?\s*\.\s*["']?{re.escape(key)}["']?\s*=""", 0)
+        if dotted is not None:
+            return dotted + 1
+        start = find(rf"""\s*\[?\s*["']?{re.escape(section)}["']?\s*[=\]]""", 0) or 0
+    found = find(rf"""\s*\[*\s*["']?{re.escape(key)}["']?\s*[=.\]]""", start)
+    return (start if found is None else found) + 1
 
 
 def checked_embedder(spec: str) -> str:

@@ -13,6 +13,9 @@ HOME: Final = "OTOLITH_HOME"
 EMBEDDER: Final = "OTOLITH_EMBEDDER"
 EMBEDDER_URL: Final = "OTOLITH_EMBEDDER_URL"
 EMBEDDER_KEY: Final = "OTOLITH_EMBEDDER_KEY"
+DURABILITY: Final = "OTOLITH_DURABILITY"
+STORE_MODE: Final = "OTOLITH_STORE_MODE"
+STORE_NETWORK: Final = "OTOLITH_STORE_NETWORK"
 LOCK_TIMEOUT: Final = "OTOLITH_LOCK_TIMEOUT"
 LOG: Final = "OTOLITH_LOG"
 NO_COLOR: Final = "NO_COLOR"
@@ -24,6 +27,9 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
         EMBEDDER_URL: "base URL of the embedding server, for instance http://127.0.0.1:8080/v1",
         EMBEDDER_KEY: "key for the embedding server; never shown or logged",
         LOCK_TIMEOUT: "seconds a write waits for another process before it gives up",
+        DURABILITY: "full (a write returns when it is on disk) or batched (up to 50 ms earlier)",
+        STORE_MODE: "shared (any number of processes) or exclusive (this handle alone, faster commits)",
+        STORE_NETWORK: "refuse or allow a home on a network file system",
         LOG: "what is told on stderr: error, warning, info or debug (debug shows tracebacks)",
         NO_COLOR: "any value: no colours",
     }

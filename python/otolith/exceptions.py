@@ -8,7 +8,7 @@
     │   └── DimensionMismatch     a vector of the wrong width
     ├── Conflict                  the record or file changed since it was read
     ├── StoreError                the store cannot be used: permission, disk, closed or forked handle
-    │   ├── StoreLocked           another process kept the write lock until the deadline
+    │   ├── StoreLocked           others kept the store locked until the deadline
     │   ├── StoreCorrupt          bytes on disk are not what was written
     │   ├── FormatTooNew          written by a newer version of Otolith
     │   └── ReadOnly              a write was asked of a read-only handle
@@ -115,15 +115,18 @@ class StoreError(OtolithError):
 
 
 class StoreLocked(StoreError):
-    """Another process kept the write lock until the deadline. Reading goes on.
+    """Others kept the store locked until the deadline.
 
     Attributes:
+        lock: What kept it: `write`, the lock of one commit (reading goes on); `exclusive`, a handle with
+            `store.mode = exclusive` (nothing goes on beside it); `shared`, handles in the way of such a one.
         holder_pid: Process id of the holder, if known.
         holder_command: Its command line, shortened, if known.
         holder_since: When it took the lock, RFC 3339 in UTC, if known.
         waited_ms: How long this call waited, in milliseconds.
     """
 
+    lock: str = "write"
     holder_pid: int | None = None
     holder_command: str | None = None
     holder_since: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
@@ -60,6 +61,12 @@ _PAGE = 256
 _EMBED_AT_ONCE = 64
 
 
+def _close_in(pid: int, engine: Engine) -> None:
+    """Closes a handle in the process that opened it; in a forked child it is not ours to close."""
+    if os.getpid() == pid:
+        engine.close()
+
+
 class Memory:
     """A long-term memory in one directory, shared by any number of processes.
 
@@ -92,6 +99,11 @@ class Memory:
         config: Settings | Mapping[str, Any] | None = None,
     ) -> Memory:
         """Opens a memory.
+
+        With the setting `durability = batched`, a write returns before its commit, which follows within 50
+        ms, at a read through the same handle, and at `flush` and `close`. A crash in between loses the latest
+        writes, never half of one; a commit that fails is told by the next call. With `store.mode = exclusive`
+        the handle has the home to itself: nobody else reads or writes meanwhile.
 
         Args:
             home: Its directory; by default `OTOLITH_HOME`, else the nearest `.otolith` upward from the
@@ -126,12 +138,19 @@ class Memory:
             create=create,
             read_only=read_only,
             lock_timeout=settings.get("lock_timeout"),
+            mode=settings.get("store.mode"),
+            durability=settings.get("durability"),
+            network=settings.get("store.network"),
         )
         try:
-            return cls(engine, Vectors(engine, embedder, settings), settings, origin)
+            memory = cls(engine, Vectors(engine, embedder, settings), settings, origin)
         except BaseException:
             engine.close()
             raise
+        if settings.get("durability") == "batched":
+            # A program that ends without closing keeps what was acknowledged, and hears of it if it does not.
+            weakref.finalize(memory, _close_in, os.getpid(), engine)
+        return memory
 
     @classmethod
     def _in_ram(cls, settings: Settings) -> Memory:
@@ -749,8 +768,20 @@ class Memory:
 
     # -- closing ------------------------------------------------------------------------------------------
 
+    def flush(self) -> None:
+        """Returns when every write so far is on disk: at once unless the setting `durability` is `batched`.
+
+        Raises:
+            StoreError: Writes that had been acknowledged could not be committed; told once.
+        """
+        self._engine.flush()
+
     def close(self) -> None:
-        """Closes the handle; later calls raise `StoreError`. Closing twice is fine."""
+        """Closes the handle; later calls raise `StoreError`. Closing twice is fine.
+
+        Raises:
+            StoreError: Writes that had been acknowledged could not be committed (`durability = batched`).
+        """
         with contextlib.suppress(Exception):
             self._vectors.close()
         self._engine.close()

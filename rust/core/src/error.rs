@@ -23,6 +23,36 @@ impl std::fmt::Display for Holder {
     }
 }
 
+/// What stood in the way of a call that gave up waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lock {
+    /// The write lock, which each process holds for the time of a commit.
+    Write,
+    /// A handle that has the store to itself for as long as it lives.
+    Exclusive,
+    /// Handles that share the store, in the way of one that wants it to itself.
+    Shared,
+}
+
+impl Lock {
+    fn told(self, holder: Option<&Holder>, waited_ms: u64) -> String {
+        let holder = holder.map_or_else(|| "another process".to_owned(), ToString::to_string);
+        match self {
+            Self::Write => {
+                format!(
+                    "locked for writing by {holder}; waited {waited_ms} ms. Wait for it or stop it, then repeat"
+                )
+            }
+            Self::Exclusive => format!(
+                "opened by {holder} with store.mode = exclusive, which keeps all others from reading and writing; waited {waited_ms} ms. Close it there, then repeat"
+            ),
+            Self::Shared => format!(
+                "open in other handles or processes, so not to be had with store.mode = exclusive; waited {waited_ms} ms. Close them, or open it with store.mode = shared"
+            ),
+        }
+    }
+}
+
 /// Everything that can go wrong, one variant per thing a caller may want to handle.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -66,12 +96,13 @@ pub enum Error {
     },
 
     // The environment's fault.
-    /// Another process kept the write lock until the deadline.
-    #[error("{path}: locked for writing by {holder}; waited {waited_ms} ms. Wait for it or stop it, then repeat",
-        path = path.display(), holder = holder.as_ref().map_or_else(|| "another process".to_owned(), ToString::to_string))]
+    /// Others kept the store locked until the deadline.
+    #[error("{path}: {told}", path = path.display(), told = lock.told(holder.as_ref(), *waited_ms))]
     StoreLocked {
         /// The store file.
         path: PathBuf,
+        /// What kept it.
+        lock: Lock,
         /// Who holds it, if known.
         holder: Option<Holder>,
         /// How long this call waited, in milliseconds.

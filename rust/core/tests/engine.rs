@@ -558,3 +558,30 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_record_keeps_the_id_it_was_acknowledged_with_when_its_transaction_is_repeated() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = Engine::open(
+        home.path(),
+        EngineOptions { durability: otolith_core::store::Durability::Batched, ..options() },
+    )
+    .unwrap();
+    let owner = put(&engine, EpisodePatch { key: Some(Some("k".to_owned())), ..fields("owner") }).episode;
+    engine.flush(&Wait::default()).unwrap();
+    // Writes the first, then stumbles over the key of the second.
+    let elsewhere = memory();
+    let half = vec![
+        put(&elsewhere, fields("half")).episode,
+        put(&elsewhere, EpisodePatch { key: Some(Some("k".to_owned())), ..fields("taken") }).episode,
+    ];
+    for round in 0..10 {
+        let kept = put(&engine, fields(&format!("kept {round}"))).episode;
+        let error = engine.restore(&Wait::default(), half.clone()).unwrap_err();
+        assert!(matches!(error, Error::Conflict { .. }), "{error}");
+        assert_eq!(engine.get(kept.id).unwrap(), kept);
+        assert!(matches!(engine.get(half[0].id), Err(Error::NotFound { .. })));
+    }
+    assert_eq!(engine.count(&Filter::default()).unwrap(), 11);
+    assert_eq!(engine.get(owner.id).unwrap(), owner);
+}

@@ -4,10 +4,11 @@
 #![allow(clippy::redundant_closure_for_method_calls)] // the path of the method is not general enough to compile
 
 use otolith_core::episode::{Episode, Origin, Scope};
-use otolith_core::error::Error;
+use otolith_core::error::{Error, Lock};
 use otolith_core::ids::RecordId;
-use otolith_core::store::{Store, StoreOptions, Wait};
+use otolith_core::store::{Durability, Mode, Store, StoreOptions, Wait};
 use otolith_core::time::{Clock, SystemClock};
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -19,6 +20,19 @@ const HOME: &str = "OTOLITH_TEST_HOME";
 
 fn open(home: &Path) -> Store {
     Store::open(home, &StoreOptions { create: true, ..StoreOptions::default() }).unwrap()
+}
+
+fn batched() -> StoreOptions {
+    StoreOptions { create: true, durability: Durability::Batched, ..StoreOptions::default() }
+}
+
+fn exclusive() -> StoreOptions {
+    StoreOptions {
+        create: true,
+        mode: Mode::Exclusive,
+        lock_timeout: Duration::from_millis(200),
+        ..StoreOptions::default()
+    }
 }
 
 fn remember(store: &Store, summary: &str) -> Result<RecordId, Error> {
@@ -137,6 +151,36 @@ fn in_a_role() {
                 answer(&id.to_string());
             }
         }
+        // The same with batched durability, or alone; the moment of each answer goes with the id.
+        "endless_batched" | "endless_exclusive" => {
+            let options = if role == "endless_batched" { batched() } else { exclusive() };
+            let store = Store::open(&home, &options).unwrap();
+            for n in 0.. {
+                let id = remember(&store, &format!("{} {n}", std::process::id())).unwrap();
+                answer(&format!("{id} {}", SystemClock.now().unix_micros()));
+            }
+        }
+        // Opens as "hundred" does, but with batched durability, and writes five hundred.
+        "batches" => {
+            let store = Store::open(&home, &batched()).unwrap();
+            answer("ready");
+            commands.next();
+            for n in 0..500 {
+                remember(&store, &format!("{} {n}", std::process::id())).unwrap();
+            }
+            store.close().unwrap();
+            answer("closed");
+        }
+        // Has the store to itself until it is told to go on.
+        "alone" => {
+            let store = Store::open(&home, &exclusive()).unwrap();
+            remember(&store, "alone").unwrap();
+            answer("alone");
+            commands.next();
+            drop(store);
+            answer("closed");
+            commands.next();
+        }
         // Holds the writer lock until it is told to go on.
         "hold" => {
             let store = open(&home);
@@ -232,6 +276,120 @@ fn a_killed_writer_loses_nothing_it_acknowledged() {
         assert!(missing.is_empty(), "round {round}: {missing:?}");
         let changes = store.read(|view| view.changes_since(0, usize::MAX)).unwrap();
         assert_eq!(changes.len(), rows.len(), "no half write");
+    }
+}
+
+#[test]
+fn a_killed_batched_writer_loses_the_latest_of_a_window_and_no_half() {
+    let home = tempfile::tempdir().unwrap();
+    let mut longest = 0;
+    for round in 0..12u64 {
+        let mut peer = Peer::start("endless_batched", home.path());
+        let mut told: Vec<(RecordId, i64)> = Vec::new();
+        let parse = |line: String| {
+            let (id, at) = line.split_once(' ').unwrap();
+            (id.parse().unwrap(), at.parse().unwrap())
+        };
+        told.push(parse(peer.hear().unwrap()));
+        std::thread::sleep(Duration::from_millis(20 + 17 * round));
+        let killed = SystemClock.now().unix_micros();
+        peer.signal(libc::SIGKILL);
+        peer.child.wait().unwrap();
+        while let Some(line) = peer.hear() {
+            told.push(parse(line));
+        }
+        let store = open(home.path());
+        let stored: BTreeSet<RecordId> = all(&store).into_iter().map(|(id, _)| id).collect();
+        let kept = told.iter().take_while(|(id, _)| stored.contains(id)).count();
+        let lost = &told[kept..];
+        assert!(
+            lost.iter().all(|(id, _)| !stored.contains(id)),
+            "round {round}: a later one outlived an earlier"
+        );
+        if let Some((_, at)) = lost.first() {
+            longest = longest.max(killed - at);
+        }
+        let changes = store.read(|view| view.changes_since(0, usize::MAX)).unwrap();
+        assert_eq!(changes.len(), stored.len(), "no half write");
+    }
+    // The window of 50 ms, a commit, and the time a machine under load takes to schedule them.
+    assert!(longest < 1_000_000, "a write was lost {longest} microseconds after its answer");
+}
+
+#[test]
+fn batched_writers_lose_nothing_when_they_close_and_keep_nobody_waiting() {
+    let home = tempfile::tempdir().unwrap();
+    let mut peers: Vec<Peer> = (0..4).map(|_| Peer::start("batches", home.path())).collect();
+    let mut ordinary = Peer::start("hundred", home.path());
+    for peer in peers.iter_mut().chain([&mut ordinary]) {
+        assert_eq!(peer.hear().unwrap(), "ready");
+    }
+    for peer in peers.iter_mut().chain([&mut ordinary]) {
+        peer.say("go");
+    }
+    let slowest: u64 = ordinary.hear().unwrap().parse().unwrap();
+    assert!(slowest < 5_000_000, "a write took {slowest} microseconds beside batches");
+    for peer in &mut peers {
+        assert_eq!(peer.hear().unwrap(), "closed");
+    }
+    let rows = all(&open(home.path()));
+    assert_eq!(rows.len(), 4 * 500 + 100);
+    for peer in &peers {
+        let own = format!("{} ", peer.pid());
+        assert_eq!(rows.iter().filter(|(_, summary)| summary.starts_with(&own)).count(), 500);
+    }
+}
+
+#[test]
+fn an_exclusive_process_is_named_to_others_and_leaves_the_way_free_when_it_closes() {
+    let home = tempfile::tempdir().unwrap();
+    let brief = |read_only| StoreOptions {
+        read_only,
+        lock_timeout: Duration::from_millis(100),
+        ..StoreOptions::default()
+    };
+    let mut peer = Peer::start("alone", home.path());
+    assert_eq!(peer.hear().unwrap(), "alone");
+    for options in [brief(false), brief(true), exclusive()] {
+        let error = Store::open(home.path(), &options).unwrap_err();
+        let Error::StoreLocked { lock: Lock::Exclusive, holder: Some(holder), .. } = &error else {
+            panic!("{error:?}")
+        };
+        assert_eq!(holder.pid, peer.child.id());
+        assert!(holder.command.contains("in_a_role") && !holder.since.is_empty(), "{holder}");
+    }
+    peer.say("close");
+    assert_eq!(peer.hear().unwrap(), "closed");
+    let store = Store::open(home.path(), &brief(false)).unwrap();
+    assert_eq!(all(&store).len(), 1);
+    remember(&store, "beside others again").unwrap();
+    let error = Store::open(home.path(), &exclusive()).unwrap_err();
+    assert!(matches!(error, Error::StoreLocked { lock: Lock::Shared, .. }), "{error:?}");
+}
+
+#[test]
+fn a_killed_exclusive_process_loses_nothing_and_any_mode_opens_afterwards() {
+    let home = tempfile::tempdir().unwrap();
+    for round in 0..6u64 {
+        let mut peer = Peer::start("endless_exclusive", home.path());
+        let mut told: Vec<RecordId> = Vec::new();
+        let parse = |line: String| line.split_once(' ').unwrap().0.parse().unwrap();
+        for _ in 0..=round {
+            told.push(parse(peer.hear().unwrap()));
+        }
+        std::thread::sleep(Duration::from_micros(210 * round));
+        peer.signal(libc::SIGKILL);
+        peer.child.wait().unwrap();
+        while let Some(line) = peer.hear() {
+            told.push(parse(line));
+        }
+        let options = if round % 2 == 0 { StoreOptions::default() } else { exclusive() };
+        let store = Store::open(home.path(), &options).unwrap();
+        let rows = all(&store);
+        assert!(told.iter().all(|id| rows.iter().any(|(found, _)| found == id)), "round {round}");
+        let changes = store.read(|view| view.changes_since(0, usize::MAX)).unwrap();
+        assert_eq!(changes.len(), rows.len(), "no half write");
+        remember(&store, "it goes on").unwrap();
     }
 }
 

@@ -98,13 +98,17 @@ impl Engine {
     ///     read_only: Never write a byte.
     ///     embedder: Fingerprint of the handle's embedder; None for keyword search and vectors given by the caller.
     ///     lock_timeout: Longest wait for the write lock, in seconds.
+    ///     mode: `shared`, or `exclusive` to have the home to itself.
+    ///     durability: `full`, or `batched` for writes that return up to 50 ms before their commit.
+    ///     network: `refuse` or `allow` a network file system.
     ///
     /// Raises:
     ///     InvalidInput: An argument is wrong.
     ///     StoreError: The home cannot be used; its subclasses say why.
     #[staticmethod]
-    #[pyo3(signature = (home, *, scope=None, origin=None, create=true, read_only=false, embedder=None, lock_timeout=None),
-           text_signature = "(home, *, scope='', origin='assistant', create=True, read_only=False, embedder=None, lock_timeout=30.0)")]
+    #[pyo3(signature = (home, *, scope=None, origin=None, create=true, read_only=false, embedder=None, lock_timeout=None,
+                        mode=None, durability=None, network=None),
+           text_signature = "(home, *, scope='', origin='assistant', create=True, read_only=False, embedder=None, lock_timeout=30.0, mode='shared', durability='full', network='refuse')")]
     #[allow(clippy::too_many_arguments, reason = "they are keywords")]
     fn open(
         home: &Bound<'_, PyAny>,
@@ -114,6 +118,9 @@ impl Engine {
         read_only: bool,
         embedder: Option<&Bound<'_, PyAny>>,
         lock_timeout: Option<&Bound<'_, PyAny>>,
+        mode: Option<&Bound<'_, PyAny>>,
+        durability: Option<&Bound<'_, PyAny>>,
+        network: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let py = home.py();
         let mut options = EngineOptions { create, read_only, ..EngineOptions::default() };
@@ -128,6 +135,15 @@ impl Engine {
         }
         if let Some(timeout) = lock_timeout {
             options.lock_timeout = number::seconds("lock_timeout", timeout)?;
+        }
+        if let Some(mode) = mode {
+            options.mode = text::parsed("mode", mode)?;
+        }
+        if let Some(durability) = durability {
+            options.durability = text::parsed("durability", durability)?;
+        }
+        if let Some(network) = network {
+            options.network = text::parsed("network", network)?;
         }
         let home = if home.is_none() { None } else { Some(absolute("home", home)?) };
         let core = door::run(py, || match &home {
@@ -725,10 +741,19 @@ impl Engine {
         Ok(dict)
     }
 
+    /// Returns when every write so far is on disk; at once unless durability is batched.
+    ///
+    /// Raises:
+    ///     StoreError: Writes that had been acknowledged could not be committed; told once.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        door::wait(py, self.lock_timeout(), |wait| self.core.flush(wait))
+    }
+
     /// Ends the handle; later calls raise `StoreError`. Closing twice is fine.
     ///
     /// Raises:
-    ///     StoreError: In a forked child, where nothing is closed.
+    ///     StoreError: In a forked child, where nothing is closed; when writes that had been acknowledged could not be
+    ///         committed, after closing.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         door::run(py, || self.core.close())
     }

@@ -1,6 +1,6 @@
 //! Errors of core as classes of `otolith.exceptions`: the only mapping.
 
-use otolith_core::error::Error;
+use otolith_core::error::{Error, Lock};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyModule};
@@ -49,8 +49,14 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             details.set_item("detail", detail)?;
             "Conflict"
         }
-        Error::StoreLocked { path, holder, waited_ms } => {
+        Error::StoreLocked { path, lock, holder, waited_ms } => {
+            let lock = match lock {
+                Lock::Write => "write",
+                Lock::Exclusive => "exclusive",
+                Lock::Shared => "shared",
+            };
             details.set_item("path", path.as_os_str())?;
+            details.set_item("lock", lock)?;
             details.set_item("holder_pid", holder.as_ref().map(|h| h.pid))?;
             details.set_item("holder_command", holder.as_ref().map(|h| &h.command))?;
             details.set_item("holder_since", holder.as_ref().map(|h| &h.since))?;

@@ -46,12 +46,33 @@ fn holder(py: Python<'_>, home: PathBuf) -> PyResult<Option<Bound<'_, PyDict>>> 
     Ok(Some(dict))
 }
 
+/// The file system a path is on, or would be made on.
+///
+/// Args:
+///     path: A file or directory; it need not be there.
+///
+/// Returns:
+///     name (str, such as `ext4` or `nfs`), network (bool: other machines may reach its files).
+///
+/// Raises:
+///     StoreError: The system does not tell.
+#[pyfunction]
+fn file_system(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
+    let found = door::run(py, move || otolith_core::store::file_system(&path))?;
+    let dict = PyDict::new(py);
+    dict.set_item("name", found.name)?;
+    dict.set_item("network", found.network)?;
+    Ok(dict)
+}
+
 /// The compiled part of otolith. Private: people import from `otolith`.
 #[pymodule]
 mod _core {
     use super::panic_for_tests;
     use pyo3::prelude::*;
 
+    #[pymodule_export]
+    use super::file_system;
     #[pymodule_export]
     use super::holder;
     #[pymodule_export]

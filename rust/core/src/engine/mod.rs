@@ -22,7 +22,7 @@ pub use write::{Put, Written};
 
 use crate::episode::{Origin, Scope};
 use crate::error::{Error, Result};
-use crate::store::{STORE_FILE, Store, StoreOptions};
+use crate::store::{Durability, Mode, Network, STORE_FILE, Store, StoreOptions, Wait};
 use crate::text::{Analyzer, AnalyzerKind, Language};
 use crate::time::{Clock, Moment, SystemClock};
 use served::Served;
@@ -48,6 +48,12 @@ pub struct EngineOptions {
     pub embedder: Option<String>,
     /// Longest wait for the write lock.
     pub lock_timeout: Duration,
+    /// Who may use the home at the same time.
+    pub mode: Mode,
+    /// When a write returns.
+    pub durability: Durability,
+    /// Whether a network file system will do.
+    pub network: Network,
     /// Where "now" comes from.
     pub clock: Arc<dyn Clock>,
 }
@@ -61,6 +67,9 @@ impl Default for EngineOptions {
             read_only: false,
             embedder: None,
             lock_timeout: Duration::from_secs(30),
+            mode: Mode::default(),
+            durability: Durability::default(),
+            network: Network::default(),
             clock: Arc::new(SystemClock),
         }
     }
@@ -110,6 +119,9 @@ impl Engine {
             create: options.create,
             read_only: options.read_only,
             lock_timeout: options.lock_timeout,
+            mode: options.mode,
+            durability: options.durability,
+            network: options.network,
             ..StoreOptions::default()
         };
         let is_new = !home.join(STORE_FILE).exists();
@@ -188,10 +200,18 @@ impl Engine {
         })
     }
 
+    /// Returns when every write that was acknowledged is on disk; at once unless durability is batched.
+    ///
+    /// # Errors
+    /// As [`Store::flush`].
+    pub fn flush(&self, wait: &Wait<'_>) -> Result<()> {
+        self.store.flush(wait)
+    }
+
     /// Ends the handle; later calls give a store error.
     ///
     /// # Errors
-    /// When the last bytes cannot be written.
+    /// As [`Store::close`].
     pub fn close(&self) -> Result<()> {
         self.store.close()
     }

@@ -43,6 +43,13 @@ pub(super) struct Writer {
     pub(super) now: Moment,
 }
 
+/// A record that passed every check without the store.
+struct Draft {
+    put: Put,
+    /// Its id if it turns out to be new: the same however often the job runs.
+    fresh: RecordId,
+}
+
 impl Engine {
     /// Writes one record durably. The same id, or the same key within its scope, replaces what was there: its text,
     /// its directory entry and, if the text is another, its vectors. A replacement keeps the time it was created, and
@@ -63,7 +70,7 @@ impl Engine {
     /// Store errors; nothing is written then.
     pub fn put_many(&self, wait: &Wait<'_>, puts: Vec<Put>) -> Result<Vec<Result<Written>>> {
         let writer = self.writer();
-        let drafts: Vec<Result<Put>> = puts.into_iter().map(|put| writer.check(self, put)).collect();
+        let drafts: Vec<Result<Draft>> = puts.into_iter().map(|put| writer.check(self, put)).collect();
         let mut good = Vec::with_capacity(drafts.len());
         let mut places = Vec::with_capacity(drafts.len());
         for draft in drafts {
@@ -269,17 +276,17 @@ impl Engine {
 
 impl Writer {
     /// Everything about a record that can be wrong without the store, before the lock is asked for.
-    fn check(&self, engine: &Engine, mut put: Put) -> Result<Put> {
+    fn check(&self, engine: &Engine, mut put: Put) -> Result<Draft> {
         if let Some(scope) = put.fields.scope.take() {
             put.fields.scope = Some(engine.scope_for(Some(scope))?);
         }
-        let id = put.id.unwrap_or_else(|| RecordId::new_episode(self.now.unix_micros()));
+        let fresh = put.id.unwrap_or_else(|| RecordId::new_episode(self.now.unix_micros()));
         let mut trial =
-            Episode::new(id, self.now, self.scope.clone(), put.fields.origin.unwrap_or(self.origin));
+            Episode::new(fresh, self.now, self.scope.clone(), put.fields.origin.unwrap_or(self.origin));
         self.distrust(&mut trial);
         put.fields.clone().apply(&mut trial)?;
         trial.to_json()?;
-        Ok(put)
+        Ok(Draft { put, fresh })
     }
 
     /// A record is not trusted more than the handle it came through, whatever origin it names.
@@ -289,7 +296,7 @@ impl Writer {
         }
     }
 
-    fn write(&self, view: &mut WriteView<'_>, put: &Put) -> Result<Written> {
+    fn write(&self, view: &mut WriteView<'_>, Draft { put, fresh }: &Draft) -> Result<Written> {
         let by_id = match put.id {
             Some(id) => visible(view, &self.scope, id)?,
             None => None,
@@ -308,8 +315,7 @@ impl Writer {
             (None, Some(owner)) => view.episode(owner)?,
             (None, None) => None,
         };
-        let known = previous.as_ref().map(|p| p.id).or(put.id);
-        let id = known.unwrap_or_else(|| RecordId::new_episode(self.now.unix_micros()));
+        let id = previous.as_ref().map_or(*fresh, |p| p.id);
         let origin = put.fields.origin.unwrap_or(self.origin);
         let mut episode = Episode::new(id, self.now, scope, origin);
         if let Some(previous) = &previous {

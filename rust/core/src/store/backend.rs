@@ -9,7 +9,7 @@
 //! - Tests inject faults.
 
 use super::fork::{self, Registration};
-use super::holder::HolderNote;
+use super::holder::{HolderNote, Tenure};
 use redb::backends::{FileBackend, InMemoryBackend};
 use redb::{BackendError, DatabaseError, StorageBackend};
 use std::fs::File;
@@ -161,7 +161,7 @@ impl Backend {
         if let Some(note) = &self.note
             && is_writer_byte(start)
         {
-            note.taken();
+            note.taken(Tenure::Commit);
         }
     }
 }

@@ -9,6 +9,7 @@
 //! file or the new one. redb's own `compact` blocks everybody, left 1.9 times a fresh file, and leaves deleted text
 //! readable in free pages.
 
+use super::Store;
 use super::backend::Patience;
 use super::copy::{Copier, Progress};
 use super::draft::Draft;
@@ -16,7 +17,6 @@ use super::failure::Context;
 use super::handle::{self, Place};
 use super::maintenance::MaintenanceLock;
 use super::writer::Wait;
-use super::{Store, StoreOptions};
 use crate::error::{Error, Result};
 use redb::ConcurrencyMode;
 use std::fs::{self, File, OpenOptions};
@@ -84,15 +84,14 @@ impl Store {
         let place = &self.shared.place;
         let lock = MaintenanceLock::take(place)?;
         let removed_drafts = lock.remove_stale_drafts(place)?;
-        // A handle of its own: its writer thread has this one job, so no other shares the transaction.
-        let own = Store::open_place(place.again(), &StoreOptions::default())?;
-        let before_bytes = own.file_len()?;
+        let before_bytes = self.file_len()?;
         let mut draft = Draft::create(place)?;
-        let mut copier = Copier::copy(&own, &draft, progress)?;
-        copier.catch_up(&own, &draft, &mut || wait.interrupted.is_some_and(|interrupted| interrupted()))?;
+        let mut copier = Copier::copy(self, &draft, progress)?;
+        copier.catch_up(self, &draft, &mut || wait.interrupted.is_some_and(|interrupted| interrupted()))?;
         draft.sync()?;
         let there = place.again();
-        let (records, blocked) = own.write(wait, move |view| {
+        // Alone: what another job wrote in the same transaction would go to the old file.
+        let (records, blocked) = self.write_alone(wait, move |view| {
             let locked = Instant::now();
             let generation = view.generation()? + 1;
             copier.settle(view, &draft, generation)?;
@@ -100,7 +99,6 @@ impl Store {
             swap(&draft, &there)?;
             Ok((view.count()?, locked.elapsed()))
         })?;
-        own.close()?;
         Ok(Compacted { before_bytes, after_bytes: self.file_len()?, records, blocked, removed_drafts })
     }
 

@@ -1,8 +1,8 @@
 //! What redb says, in our words.
 
 use super::backend::BackendFault;
-use super::holder;
-use crate::error::Error;
+use super::holder::{self, Tenure};
+use crate::error::{Error, Lock};
 use std::any::Any;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -46,9 +46,7 @@ impl Context {
             | Redb::TypeDefinitionChanged { .. }
             | Redb::LockPoisoned(_)) => self.corrupt(error.to_string()),
             Redb::UpgradeRequired(version) => self.corrupt(format!("is a redb file of the old format {version}")),
-            Redb::DatabaseAlreadyOpen => {
-                self.store("opened by a program that does not share it; close that program, then repeat", None)
-            }
+            Redb::DatabaseAlreadyOpen => self.refused(false, 0),
             Redb::LockProtocolMismatch => self.store(
                 "open in a process whose otolith locks in another way; run one version of otolith, then repeat",
                 None,
@@ -61,7 +59,7 @@ impl Context {
                 self.store("an input/output error happened before; repeat the call, the file is opened anew", None)
             }
             Redb::Unsupported => {
-                self.store("this platform or file system has no byte-range locks; keep the memory on a local disk", None)
+                self.store("this platform or file system has no byte-range locks, which sharing needs; keep the memory on a local disk, or open it with store.mode = exclusive", None)
             }
             other => Error::Internal(format!("{}: {other}", self.path.display())),
         }
@@ -71,7 +69,7 @@ impl Context {
     pub(super) fn io(&self, error: io::Error) -> Error {
         match BackendFault::of(&error) {
             Some(BackendFault::Forked) => return forked(&self.path),
-            Some(BackendFault::LockTimeout(waited_ms)) => return self.locked(waited_ms),
+            Some(BackendFault::LockTimeout(waited_ms)) => return self.locked(Lock::Write, waited_ms),
             None => {}
         }
         let message = match error.kind() {
@@ -93,8 +91,20 @@ impl Context {
     }
 
     /// [`Error::StoreLocked`] after `waited_ms`, naming the holder if the note does.
-    pub(super) fn locked(&self, waited_ms: u64) -> Error {
-        Error::StoreLocked { path: self.path.clone(), holder: holder::current(&self.home), waited_ms }
+    pub(super) fn locked(&self, lock: Lock, waited_ms: u64) -> Error {
+        let holder = holder::current(&self.home).map(|(holder, _)| holder);
+        Error::StoreLocked { path: self.path.clone(), lock, holder, waited_ms }
+    }
+
+    /// [`Error::StoreLocked`] for an open that was refused for `waited_ms`; with `alone` it wanted the store to itself.
+    pub(super) fn refused(&self, alone: bool, waited_ms: u64) -> Error {
+        let noted = holder::current(&self.home);
+        let lock = match &noted {
+            Some((_, Tenure::Commit)) | None if alone => Lock::Shared,
+            _ => Lock::Exclusive,
+        };
+        let holder = noted.filter(|(_, tenure)| *tenure == Tenure::Life).map(|(holder, _)| holder);
+        Error::StoreLocked { path: self.path.clone(), lock, holder, waited_ms }
     }
 
     pub(super) fn corrupt(&self, detail: String) -> Error {
@@ -123,6 +133,16 @@ pub(super) fn forked(path: &Path) -> Error {
     Error::store(path, "opened before a fork; open it again in this process")
 }
 
+/// That `count` writes were acknowledged and could not be committed.
+pub(super) fn lost(path: &Path, count: usize, error: Error) -> Error {
+    let writes = if count == 1 { "1 write" } else { &format!("{count} writes") };
+    let message = format!(
+        "{writes} that had been acknowledged could not be committed (durability = batched) and count as lost: {error}. Repeat them, then this call"
+    );
+    let source = if let Error::Store { source, .. } = error { source } else { None };
+    Error::Store { path: path.to_owned(), message, source }
+}
+
 pub(super) fn closed(path: &Path) -> Error {
     Error::store(path, "closed; open it again")
 }
@@ -144,9 +164,12 @@ pub(super) fn copy(error: &Error) -> Error {
             });
             Error::Store { path: path.clone(), message: message.clone(), source }
         }
-        Error::StoreLocked { path, holder, waited_ms } => {
-            Error::StoreLocked { path: path.clone(), holder: holder.clone(), waited_ms: *waited_ms }
-        }
+        Error::StoreLocked { path, lock, holder, waited_ms } => Error::StoreLocked {
+            path: path.clone(),
+            lock: *lock,
+            holder: holder.clone(),
+            waited_ms: *waited_ms,
+        },
         Error::StoreCorrupt { path, detail } => {
             Error::StoreCorrupt { path: path.clone(), detail: detail.clone() }
         }

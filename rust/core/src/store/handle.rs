@@ -2,11 +2,13 @@
 
 use super::backend::{Backend, Patience};
 use super::failure::{self, Context};
+use super::file_system::file_system;
 use super::fork;
-use super::holder::HolderNote;
+use super::holder::{HolderNote, Tenure};
 use super::seal::seal;
 use super::tables::{self, FORMAT_VERSION, META, OLDEST_READER, OpenTables};
 use super::view::{ReadView, Source};
+use super::{HANDOVER, Mode};
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
 use crate::time::{Clock, SystemClock};
@@ -20,10 +22,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[cfg(test)]
-use super::fault::FaultPlan;
+use super::{fault::FaultPlan, file_system::FileSystem};
 
 /// Which file a path led to: device and inode. Nothing where the system does not tell.
 pub(super) type Identity = Option<(u64, u64)>;
@@ -54,8 +56,32 @@ pub(super) struct Place {
     pub(super) path: PathBuf,
     pub(super) cache_bytes: usize,
     pub(super) lock_timeout: Duration,
+    pub(super) mode: Mode,
     #[cfg(test)]
     pub(super) faults: Option<Arc<FaultPlan>>,
+    /// The answer of the system, where a test has its own.
+    #[cfg(test)]
+    pub(super) file_system: Option<FileSystem>,
+}
+
+/// What a file is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Reading, beside others.
+    Read,
+    /// Writing, beside others.
+    Write,
+    /// Writing, with nobody beside.
+    Alone,
+}
+
+impl Access {
+    fn mode(self) -> ConcurrencyMode {
+        match self {
+            Self::Read | Self::Write => ConcurrencyMode::MultiWriter,
+            Self::Alone => ConcurrencyMode::ExclusiveWriter,
+        }
+    }
 }
 
 enum Db {
@@ -73,10 +99,14 @@ pub(super) struct Handle {
     pid: u32,
     newer_writer: Option<u32>,
     patience: Arc<Patience>,
+    /// Of a handle that has the file to itself.
+    sole: Option<HolderNote>,
 }
 
 /// Why a file could not be opened.
 pub(super) enum OpenError {
+    /// A handle of the other mode has it open, or one that has it to itself; [`Refusal`] names it.
+    Refused,
     /// No process has it open and the last writer died: it has to be opened writable once.
     NeedsRepair(Error),
     /// Anything else.
@@ -86,8 +116,37 @@ pub(super) enum OpenError {
 impl From<OpenError> for Error {
     fn from(error: OpenError) -> Self {
         match error {
+            OpenError::Refused => Self::Internal("an open was refused and not tried again".to_owned()),
             OpenError::NeedsRepair(error) | OpenError::Other(error) => error,
         }
+    }
+}
+
+/// The wait of an open that is refused.
+pub(super) struct Refusal<'a> {
+    place: &'a Place,
+    started: Instant,
+    pause: Duration,
+}
+
+impl<'a> Refusal<'a> {
+    pub(super) fn new(place: &'a Place) -> Self {
+        Self { place, started: Instant::now(), pause: Duration::from_millis(1) }
+    }
+
+    /// Sleeps before the next attempt.
+    ///
+    /// # Errors
+    /// [`Error::StoreLocked`] naming who is in the way, when it is time to give up.
+    pub(super) fn pause(&mut self, access: Access) -> Result<()> {
+        let waited = self.started.elapsed();
+        if waited >= HANDOVER.min(self.place.lock_timeout) {
+            let waited = waited.as_millis() as u64;
+            return Err(self.place.context().refused(access == Access::Alone, waited));
+        }
+        std::thread::sleep(self.pause);
+        self.pause = (self.pause * 2).min(Duration::from_millis(20));
+        Ok(())
     }
 }
 
@@ -104,8 +163,11 @@ impl Place {
             path: path.to_owned(),
             cache_bytes: self.cache_bytes,
             lock_timeout: self.lock_timeout,
+            mode: self.mode,
             #[cfg(test)]
             faults: self.faults.clone(),
+            #[cfg(test)]
+            file_system: self.file_system.clone(),
         }
     }
 
@@ -135,6 +197,23 @@ impl Place {
         )
     }
 
+    /// Refuses a file system that other machines reach; 5 microseconds.
+    pub(super) fn refuse_network(&self) -> Result<()> {
+        #[cfg(test)]
+        let injected = self.file_system.clone();
+        #[cfg(not(test))]
+        let injected = None;
+        let found = injected.map_or_else(|| file_system(&self.home), Ok)?;
+        if !found.network {
+            return Ok(());
+        }
+        let message = format!(
+            "on a network file system ({}), where locks between machines do not hold and a store can be destroyed; move it to a local disk, or set store.network = allow if only one machine uses it",
+            found.name
+        );
+        Err(Error::store(&self.home, message))
+    }
+
     /// Makes home and store if they are not there. The file appears under its name only when it is complete.
     pub(super) fn create(&self) -> Result<()> {
         let at = |path: &Path| Context::new(&self.home, path);
@@ -161,7 +240,8 @@ impl Place {
         let file = create_draft(draft).map_err(|error| Context::new(&self.home, &self.home).io(error))?;
         let backend =
             self.backend(file, &Patience::new(self.lock_timeout), None).map_err(|e| context.fail(e))?;
-        let builder = self.builder(ConcurrencyMode::MultiWriter);
+        let mode = if self.mode == Mode::Exclusive { Access::Alone } else { Access::Write };
+        let builder = self.builder(mode.mode());
         let db = builder.create_with_backend(backend).map_err(|e| context.fail(e))?;
         initialise(&db, &context)?;
         db.close().map_err(|e| context.fail(e))
@@ -182,20 +262,21 @@ impl Place {
     }
 
     /// Opens the file, which must be the one of `expected` if that is known, or one that goes on from it.
-    pub(super) fn open(&self, writable: bool, expected: Option<Lineage>) -> Result<Handle, OpenError> {
+    pub(super) fn open(&self, access: Access, expected: Option<Lineage>) -> Result<Handle, OpenError> {
         let context = self.context();
-        let opened = catch_unwind(AssertUnwindSafe(|| self.open_unguarded(writable, expected)));
+        let opened = catch_unwind(AssertUnwindSafe(|| self.open_unguarded(access, expected)));
         opened.unwrap_or_else(|panic| Err(OpenError::Other(context.panicked(&*panic))))
     }
 
-    fn open_unguarded(&self, writable: bool, expected: Option<Lineage>) -> Result<Handle, OpenError> {
+    fn open_unguarded(&self, access: Access, expected: Option<Lineage>) -> Result<Handle, OpenError> {
         let context = self.context();
+        let writable = access != Access::Read;
         let file = self.open_file(writable, &context).map_err(OpenError::Other)?;
         let identity =
             file.metadata().map_err(|e| OpenError::Other(context.io(e))).map(|m| identity_of(&m))?;
         let other = expected.is_some_and(|expected| expected.identity != identity);
-        let note = writable.then(|| HolderNote::open(&self.home));
-        let builder = self.builder(ConcurrencyMode::MultiWriter);
+        let note = (access == Access::Write).then(|| HolderNote::open(&self.home));
+        let builder = self.builder(access.mode());
         let patience = Patience::new(self.lock_timeout);
         let db = self.backend(file, &patience, note).and_then(|backend| {
             if writable {
@@ -205,6 +286,7 @@ impl Place {
             }
         });
         let db = db.map_err(|error| match error {
+            DatabaseError::DatabaseAlreadyOpen => OpenError::Refused,
             DatabaseError::RepairAborted => {
                 OpenError::NeedsRepair(context.fail(DatabaseError::RepairAborted))
             }
@@ -214,6 +296,11 @@ impl Place {
             }),
         })?;
         let mut handle = Handle::new(db, context, identity, patience);
+        if access == Access::Alone {
+            let note = HolderNote::open(&self.home);
+            note.taken(Tenure::Life);
+            handle.sole = Some(note);
+        }
         handle.check_format(identity).and_then(|()| handle.check_lineage(expected)).map_err(|error| {
             OpenError::Other(match error {
                 Error::StoreCorrupt { .. } if other => replaced(&handle.context),
@@ -259,7 +346,7 @@ impl Handle {
     fn new(db: Db, context: Context, identity: Identity, patience: Arc<Patience>) -> Self {
         let pid = std::process::id();
         let db = ManuallyDrop::new(db);
-        Self { db, context, identity, lineage: None, pid, newer_writer: None, patience }
+        Self { db, context, identity, lineage: None, pid, newer_writer: None, patience, sole: None }
     }
 
     pub(super) fn lineage(&self) -> Option<Lineage> {
@@ -355,6 +442,9 @@ impl Drop for Handle {
             return;
         }
         self.patience.shorten(CLOSE_PATIENCE);
+        if let Some(note) = &self.sole {
+            note.released();
+        }
         // SAFETY: `db` is not touched again.
         let db = unsafe { ManuallyDrop::take(&mut self.db) };
         // Closing a database with damaged pages may panic; there is nobody to tell.

@@ -5,8 +5,8 @@
 //! that only reads opens the file read-only, starts no thread and is never stopped by a writer that hangs; it
 //! opens the file for writing at its first write, or when the last writer died and the file has to be repaired.
 //!
-//! What can be relied on: a write that returned is on disk; one that failed left nothing, unless the error says
-//! that its outcome is unknown. Damage is a typed error, never a wrong answer. The layout of the file is described
+//! What can be relied on: a write that returned is on disk ([`Durability::Batched`]: soon); one that failed left
+//! nothing, unless the error says that its outcome is unknown or the disk failed during its commit. Damage is a typed error, never a wrong answer. The layout of the file is described
 //! in the tables module, the envelope around every value in the seal module.
 
 mod backend;
@@ -16,11 +16,15 @@ mod draft;
 mod failure;
 #[cfg(test)]
 mod fault;
+mod file_system;
 mod fork;
+mod group;
 mod handle;
 mod holder;
 mod inspect;
 mod maintenance;
+#[cfg(test)]
+mod mode_tests;
 mod rows;
 mod seal;
 mod sealed;
@@ -35,6 +39,7 @@ mod writer;
 
 pub use compact::{BackedUp, Compacted};
 pub use copy::Progress;
+pub use file_system::{FileSystem, file_system};
 pub use inspect::{Loss, Problem, ProblemKind, Repaired, Verified};
 pub use rows::{Change, Embedded, EmbedderRow, EmbeddingRow, NO_EMBEDDER, Operation, RecordKind};
 pub use tables::{FORMAT_VERSION, OLDEST_READER};
@@ -44,10 +49,11 @@ pub use writer::Wait;
 
 use crate::error::{Error, Holder, Result};
 use failure::Context;
-use handle::{Handle, Lineage, OpenError, Place};
+use handle::{Access, Handle, Lineage, OpenError, Place, Refusal};
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -67,8 +73,67 @@ const IDLE_CLOSE_BOUND: Duration = Duration::from_millis(500);
 /// Who holds the write lock of the store in `home` now, as far as its note tells; asks no lock and opens no store.
 #[must_use]
 pub fn holder(home: &Path) -> Option<Holder> {
-    holder::current(home)
+    holder::current(home).map(|(holder, _)| holder)
 }
+
+/// The longest wait of an open that is refused because a handle wants the store to itself: such a handle lives long, so
+/// this is for one that is about to close.
+const HANDOVER: Duration = Duration::from_secs(1);
+
+/// Who may use a store at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// Any number of processes and handles.
+    #[default]
+    Shared,
+    /// This handle alone: nobody else reads or writes while it is open, and a commit costs one sync instead of two.
+    Exclusive,
+}
+
+/// When a write returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// When it is on disk.
+    #[default]
+    Full,
+    /// When it has run in a transaction, which is committed at the latest 50 ms after it began, at a read through the
+    /// same handle, at [`Store::flush`] and at [`Store::close`]. A crash loses what was not committed, the latest
+    /// writes and never half of one. Other processes wait for the lock that long.
+    Batched,
+}
+
+/// What to do about a file system that other machines reach as well: locks and caches do not hold across machines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Network {
+    /// Refuse to open.
+    #[default]
+    Refuse,
+    /// Open; the caller answers for it that one machine at a time uses the store.
+    Allow,
+}
+
+/// Makes a setting readable from the words it is given with.
+macro_rules! from_word {
+    ($setting:ident, $field:literal, $($word:literal => $value:ident),+) => {
+        impl FromStr for $setting {
+            type Err = Error;
+
+            fn from_str(word: &str) -> Result<Self> {
+                match word {
+                    $($word => Ok(Self::$value),)+
+                    _ => Err(Error::invalid(
+                        $field,
+                        format!("{word:?} is not one of {}", [$($word),+].join(", ")),
+                    )),
+                }
+            }
+        }
+    };
+}
+
+from_word!(Mode, "mode", "shared" => Shared, "exclusive" => Exclusive);
+from_word!(Durability, "durability", "full" => Full, "batched" => Batched);
+from_word!(Network, "network", "refuse" => Refuse, "allow" => Allow);
 
 /// How to open a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,11 +146,25 @@ pub struct StoreOptions {
     pub lock_timeout: Duration,
     /// Memory for cached pages, in bytes. 12 MiB: a commit of another process empties it anyway.
     pub cache_bytes: usize,
+    /// Who may use it at the same time; a read-only handle never keeps others out.
+    pub mode: Mode,
+    /// When a write returns.
+    pub durability: Durability,
+    /// Whether a network file system will do.
+    pub network: Network,
 }
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { create: false, read_only: false, lock_timeout: LOCK_TIMEOUT, cache_bytes: 12 << 20 }
+        Self {
+            create: false,
+            read_only: false,
+            lock_timeout: LOCK_TIMEOUT,
+            cache_bytes: 12 << 20,
+            mode: Mode::Shared,
+            durability: Durability::Full,
+            network: Network::Refuse,
+        }
     }
 }
 
@@ -99,6 +178,7 @@ pub struct Store {
 struct Shared {
     place: Place,
     read_only: bool,
+    durability: Durability,
     in_memory: bool,
     pid: u32,
     /// The file this store was last opened on; reopening must find it, or one that goes on from it.
@@ -111,6 +191,10 @@ struct Shared {
     waiting: AtomicUsize,
     /// Set when closing gave up on the writer thread: it must not write any more.
     abandoned: AtomicBool,
+    /// Writes that were acknowledged and are not committed yet.
+    unflushed: AtomicUsize,
+    /// How many acknowledged writes were lost, and why, until somebody was told.
+    lost: Mutex<Option<(usize, Error)>>,
 }
 
 impl Store {
@@ -119,8 +203,8 @@ impl Store {
     /// # Errors
     /// [`Error::Store`] when there is none (and `create` is not set), for a directory in its place, missing
     /// permission, a full disk; [`Error::StoreCorrupt`] for a file that is no store; [`Error::FormatTooNew`] for a
-    /// newer layout; [`Error::StoreLocked`] when it has to be repaired and a process keeps the lock. Nothing that is
-    /// there is ever deleted or rewritten.
+    /// newer layout; [`Error::StoreLocked`] when it has to be repaired and a process keeps the lock, and beside handles
+    /// of another [`Mode`]. Nothing that is there is ever deleted or rewritten.
     pub fn open(home: &Path, options: &StoreOptions) -> Result<Self> {
         Self::open_place(
             Place {
@@ -128,18 +212,24 @@ impl Store {
                 path: home.join(STORE_FILE),
                 cache_bytes: options.cache_bytes,
                 lock_timeout: options.lock_timeout,
+                mode: options.mode,
                 #[cfg(test)]
                 faults: None,
+                #[cfg(test)]
+                file_system: None,
             },
             options,
         )
     }
 
     fn open_place(place: Place, options: &StoreOptions) -> Result<Self> {
+        if options.network == Network::Refuse {
+            place.refuse_network()?;
+        }
         if options.create && !options.read_only {
             guarded(&place, || place.create())?;
         }
-        let store = Self::assemble(place, options.read_only, None);
+        let store = Self::assemble(place, options.read_only, options.durability, None);
         store.shared.handle()?;
         Ok(store)
     }
@@ -152,17 +242,21 @@ impl Store {
             path: name.to_owned(),
             cache_bytes: StoreOptions::default().cache_bytes,
             lock_timeout: LOCK_TIMEOUT,
+            mode: Mode::Shared,
             #[cfg(test)]
             faults: None,
+            #[cfg(test)]
+            file_system: None,
         };
         let handle = guarded(&place, || place.in_memory())?;
-        Ok(Self::assemble(place, false, Some(handle)))
+        Ok(Self::assemble(place, false, Durability::Full, Some(handle)))
     }
 
-    fn assemble(place: Place, read_only: bool, memory: Option<Handle>) -> Self {
+    fn assemble(place: Place, read_only: bool, durability: Durability, memory: Option<Handle>) -> Self {
         let shared = Shared {
             place,
             read_only,
+            durability,
             in_memory: memory.is_some(),
             pid: std::process::id(),
             lineage: Mutex::new(None),
@@ -171,16 +265,19 @@ impl Store {
             closed: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             abandoned: AtomicBool::new(false),
+            unflushed: AtomicUsize::new(0),
+            lost: Mutex::new(None),
         };
         Self { shared: ManuallyDrop::new(Arc::new(shared)) }
     }
 
-    /// Runs `job` on a snapshot of the last commit of any process.
+    /// Runs `job` on a snapshot of the last commit of any process, after [`Store::flush`].
     ///
     /// # Errors
-    /// Those of `job`, and those of the store: closed, forked, replaced, damaged, or locked for too long.
+    /// Those of `job` and of [`Store::flush`], and those of the store: closed, forked, replaced, damaged, or locked for
+    /// too long.
     pub fn read<R>(&self, job: impl FnOnce(&ReadView<'_>) -> Result<R>) -> Result<R> {
-        self.shared.check_usable()?;
+        self.flush(&self.wait())?;
         let handle = self.shared.handle()?;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let transaction = handle.begin_read()?;
@@ -191,16 +288,34 @@ impl Store {
         outcome
     }
 
-    /// Runs `job` in a write transaction on the writer thread and returns when it is on disk.
+    /// Runs `job` in a write transaction on the writer thread and returns when it is on disk, or with
+    /// [`Durability::Batched`] when it has run.
     ///
-    /// Jobs that wait at the same time share a transaction; if one of them fails, each is run again alone, so a job
-    /// must be able to run twice. A job that fails leaves nothing behind. Do nothing slow in it, and do not call
-    /// `write` from it.
+    /// Jobs that come close together share a transaction; if one of them fails after it wrote, the others are run again
+    /// without it, so a job must be able to run twice and do the same. A job that fails leaves nothing behind. Do
+    /// nothing slow in it, and do not call `write` from it.
     ///
     /// # Errors
-    /// Those of `job`; [`Error::StoreLocked`] at the deadline and [`Error::Interrupted`] when `wait` says so, and the
+    /// Those of `job`; an [`Error::Store`] as of [`Store::flush`], and the job does not run; [`Error::StoreLocked`] at the deadline and [`Error::Interrupted`] when `wait` says so, and the
     /// job will not run; [`Error::ReadOnly`]; an [`Error::Store`] that says so when the outcome is unknown.
     pub fn write<T, F>(&self, wait: &Wait<'_>, job: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut WriteView<'_>) -> Result<T> + Send + 'static,
+    {
+        self.submit(wait, false, job)
+    }
+
+    /// As [`Store::write`], in a transaction that no other job shares.
+    fn write_alone<T, F>(&self, wait: &Wait<'_>, job: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnMut(&mut WriteView<'_>) -> Result<T> + Send + 'static,
+    {
+        self.submit(wait, true, job)
+    }
+
+    fn submit<T, F>(&self, wait: &Wait<'_>, alone: bool, job: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnMut(&mut WriteView<'_>) -> Result<T> + Send + 'static,
@@ -212,7 +327,22 @@ impl Store {
         if writer::on_writer_thread() {
             return Err(Error::Internal("a write job waits for another write".to_owned()));
         }
-        writer::submit(&self.shared, wait, job)
+        self.shared.tell_lost()?;
+        writer::submit(&self.shared, wait, alone, job)
+    }
+
+    /// Returns when all that was acknowledged before is on disk; at once unless durability is batched.
+    ///
+    /// # Errors
+    /// [`Error::Store`] when acknowledged writes could not be stored, which is told once, by the next call of any kind;
+    /// [`Error::StoreLocked`] and [`Error::Interrupted`] as of [`Store::write`].
+    pub fn flush(&self, wait: &Wait<'_>) -> Result<()> {
+        self.shared.check_usable()?;
+        if self.shared.durability == Durability::Full {
+            return Ok(());
+        }
+        writer::flush(&self.shared, wait)?;
+        self.shared.tell_lost()
     }
 
     /// Number of the last change of any process, 0 before the first; about 3 microseconds.
@@ -250,11 +380,11 @@ impl Store {
     /// Ends the writer thread and closes the file; every later call is an error. Closing twice is fine.
     ///
     /// # Errors
-    /// In a forked child, where nothing is closed.
+    /// In a forked child, where nothing is closed; when acknowledged writes could not be stored, after closing.
     pub fn close(&self) -> Result<()> {
         self.shared.check_process()?;
         self.shared.close();
-        Ok(())
+        self.shared.tell_lost()
     }
 }
 
@@ -305,15 +435,49 @@ impl Shared {
     }
 
     /// Opens the file, which must be the one that was open before, or the one that took its place in a compaction.
-    fn open(&self, writable: bool) -> std::result::Result<Arc<Handle>, OpenError> {
+    fn open(&self, access: Access) -> std::result::Result<Arc<Handle>, OpenError> {
         let expected = *self.lineage();
-        let handle = self.place.open(writable, expected)?;
+        let handle = self.place.open(access, expected)?;
         *self.lineage() = handle.lineage();
         Ok(Arc::new(handle))
     }
 
+    /// The same, waiting a moment for a handle that has the file to itself.
+    fn open_in_time(&self, access: Access) -> std::result::Result<Arc<Handle>, OpenError> {
+        let mut refusal = Refusal::new(&self.place);
+        loop {
+            match self.open(access) {
+                Err(OpenError::Refused) => refusal.pause(access).map_err(OpenError::Other)?,
+                other => return other,
+            }
+        }
+    }
+
+    /// Notes that acknowledged writes are lost, for the next call.
+    fn lose(&self, count: usize, error: &Error) {
+        let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *lost {
+            Some((before, _)) => *before += count,
+            none => *none = Some((count, failure::copy(error))),
+        }
+    }
+
+    /// The error about acknowledged writes that were lost, if nobody was told yet.
+    fn tell_lost(&self) -> Result<()> {
+        let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner).take();
+        lost.map_or(Ok(()), |(count, error)| Err(failure::lost(&self.place.path, count, error)))
+    }
+
+    /// Whether the handle is to be opened for itself alone.
+    fn is_exclusive(&self) -> bool {
+        self.place.mode == Mode::Exclusive && !self.read_only && !self.in_memory
+    }
+
     /// A handle to read from, opened if there is none or if another file took the place of the one that is open.
     fn handle(self: &Arc<Self>) -> Result<Arc<Handle>> {
+        if self.is_exclusive() {
+            return self.writable_handle();
+        }
         let left;
         {
             let mut current = self.current();
@@ -323,7 +487,7 @@ impl Shared {
                 return Ok(Arc::clone(handle));
             }
             left = current.take();
-            match self.open(false) {
+            match self.open_in_time(Access::Read) {
                 Ok(handle) => {
                     *current = Some(Arc::clone(&handle));
                     drop(current);
@@ -338,17 +502,46 @@ impl Shared {
         writer::open_writable(self, &wait)
     }
 
-    /// The writer thread's handle, opened if there is none. Blocks for as long as others hold the lock.
+    /// The handle that writes, opened if there is none. Blocks for as long as others hold the lock.
     fn writable_handle(&self) -> Result<Arc<Handle>> {
+        if self.is_exclusive() {
+            return self.exclusive_handle();
+        }
         if let Some(handle) = &*self.current()
             && handle.writable().is_some()
         {
             return Ok(Arc::clone(handle));
         }
-        let handle = self.open(true)?;
+        let handle = self.open_in_time(Access::Write)?;
         let replaced = self.current().replace(Arc::clone(&handle));
         drop(replaced);
         Ok(handle)
+    }
+
+    /// The only handle there is, opened if there is none. It can be opened anew only when nobody uses a dead one any
+    /// more, hence the attempts with nothing held between them.
+    fn exclusive_handle(&self) -> Result<Arc<Handle>> {
+        let mut refusal = Refusal::new(&self.place);
+        loop {
+            {
+                let mut current = self.current();
+                if let Some(handle) = &*current
+                    && handle.is_in_place()?
+                {
+                    return Ok(Arc::clone(handle));
+                }
+                drop(current.take());
+                match self.open(Access::Alone) {
+                    Ok(handle) => {
+                        *current = Some(Arc::clone(&handle));
+                        return Ok(handle);
+                    }
+                    Err(OpenError::Refused) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            refusal.pause(Access::Alone)?;
+        }
     }
 
     /// Lets go of a handle that saw an error; the next call opens the file anew.
@@ -372,11 +565,16 @@ impl Shared {
         }
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         // With nobody waiting for a write there is nothing to lose: a thread that is still busy waits for the lock.
-        let idle = self.waiting.load(Ordering::Acquire) == 0;
+        let unflushed = || self.unflushed.load(Ordering::Acquire);
+        let idle = self.waiting.load(Ordering::Acquire) == 0 && unflushed() == 0;
         if let Some(writer) = writer
             && !writer.stop(if idle { IDLE_CLOSE_BOUND } else { CLOSE_BOUND })
         {
             self.abandoned.store(true, Ordering::Release);
+            if unflushed() > 0 {
+                let slow = "their commit did not end in time, so they may or may not be stored";
+                self.lose(unflushed(), &Error::store(&self.place.path, slow));
+            }
         }
         let handle = self.current().take();
         drop(handle);

@@ -18,7 +18,7 @@ use super::seal::seal;
 use crate::episode::Episode;
 use crate::ids::RecordId;
 use redb::{StorageError, Table, TableDefinition, TableError, WriteTransaction};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// Version of the layout this build writes.
 pub const FORMAT_VERSION: u32 = 1;
@@ -67,6 +67,8 @@ pub(super) struct OpenTables<'t> {
     pub(super) embedders: RefCell<Table<'t, u32, Bytes>>,
     pub(super) changes: RefCell<Table<'t, u64, Bytes>>,
     pub(super) meta: RefCell<Table<'t, &'static str, Bytes>>,
+    /// Whether the present job may have changed any of them.
+    pub(super) written: Cell<bool>,
 }
 
 impl<'t> OpenTables<'t> {
@@ -80,6 +82,7 @@ impl<'t> OpenTables<'t> {
             embedders: RefCell::new(transaction.open_table(EMBEDDERS)?),
             changes: RefCell::new(transaction.open_table(CHANGES)?),
             meta: RefCell::new(transaction.open_table(META)?),
+            written: Cell::new(false),
         })
     }
 }

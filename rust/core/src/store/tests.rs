@@ -12,25 +12,29 @@ use redb::{Builder, ConcurrencyMode, Database, ReadableTable};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-const EIO: i32 = 5;
-const ENOSPC: i32 = 28;
+pub(super) const EIO: i32 = 5;
+pub(super) const ENOSPC: i32 = 28;
 
-fn writable(home: &Path) -> Store {
-    Store::open(home, &StoreOptions { create: true, ..StoreOptions::default() }).unwrap()
+fn creating() -> StoreOptions {
+    StoreOptions { create: true, ..StoreOptions::default() }
 }
 
-fn episode(summary: &str) -> Episode {
+fn writable(home: &Path) -> Store {
+    Store::open(home, &creating()).unwrap()
+}
+
+pub(super) fn episode(summary: &str) -> Episode {
     let now = Moment::utc(1_760_000_000_000_000);
     let id = RecordId::new_episode(now.unix_micros());
     Episode { summary: summary.to_owned(), ..Episode::new(id, now, Scope::root(), Origin::User) }
 }
 
-fn put(store: &Store, episode: &Episode) -> Result<()> {
+pub(super) fn put(store: &Store, episode: &Episode) -> Result<()> {
     let episode = episode.clone();
     store.write(&Wait::default(), move |view| view.put_episode(&episode, None))
 }
 
-fn get(store: &Store, id: RecordId) -> Result<Option<Episode>> {
+pub(super) fn get(store: &Store, id: RecordId) -> Result<Option<Episode>> {
     store.read(|view| view.episode(id))
 }
 
@@ -41,16 +45,17 @@ fn raw(home: &Path) -> Database {
     builder.open(home.join(STORE_FILE)).unwrap()
 }
 
-fn faulty(home: &Path, plan: &Arc<FaultPlan>) -> Store {
-    let options = StoreOptions { create: true, ..StoreOptions::default() };
+pub(super) fn faulty(home: &Path, plan: &Arc<FaultPlan>, options: &StoreOptions) -> Store {
     let place = Place {
         home: home.to_owned(),
         path: home.join(STORE_FILE),
         cache_bytes: options.cache_bytes,
         lock_timeout: options.lock_timeout,
+        mode: options.mode,
         faults: Some(Arc::clone(plan)),
+        file_system: None,
     };
-    Store::open_place(place, &options).unwrap()
+    Store::open_place(place, options).unwrap()
 }
 
 #[test]
@@ -60,7 +65,7 @@ fn every_failing_write_call_is_a_typed_error_and_the_handle_goes_on() {
             for nth in 0..6 {
                 let home = tempfile::tempdir().unwrap();
                 let plan = Arc::new(FaultPlan::default());
-                let store = faulty(home.path(), &plan);
+                let store = faulty(home.path(), &plan, &creating());
                 let first = episode("before the fault");
                 put(&store, &first).unwrap();
                 plan.arm(call, nth, errno, false);
@@ -103,7 +108,7 @@ fn a_failing_read_is_a_typed_error_and_the_next_one_works() {
     let kept = episode("kept");
     put(&writable(home.path()), &kept).unwrap();
     let plan = Arc::new(FaultPlan::default());
-    let store = faulty(home.path(), &plan);
+    let store = faulty(home.path(), &plan, &creating());
     plan.arm(Call::Read, 0, EIO, true);
     let failed = get(&store, kept.id).and_then(|_| store.read(|view| view.ids_in_dir("/", true).map(|_| ())));
     assert!(plan.struck() > 0, "the read must have gone to the file");
@@ -118,7 +123,7 @@ fn a_panic_below_becomes_corruption_and_the_handle_goes_on() {
     let kept = episode("kept");
     put(&writable(home.path()), &kept).unwrap();
     let plan = Arc::new(FaultPlan::default());
-    let store = faulty(home.path(), &plan);
+    let store = faulty(home.path(), &plan, &creating());
     plan.arm_panic();
     let error = get(&store, kept.id).unwrap_err();
     assert!(

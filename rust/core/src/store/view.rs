@@ -54,6 +54,13 @@ impl<'t> ReadView<'t> {
         }
     }
 
+    /// The same, for writing: every write goes through here.
+    pub(super) fn tables_to_write(&self) -> Result<&OpenTables<'t>> {
+        let tables = self.tables()?;
+        tables.written.set(true);
+        Ok(tables)
+    }
+
     /// The episode with this id.
     pub fn episode(&self, id: RecordId) -> Result<Option<Episode>> {
         on_table!(self, EPISODES, episodes, table => {

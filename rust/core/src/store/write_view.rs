@@ -38,6 +38,17 @@ impl<'t> WriteView<'t> {
         Ok(Self { read, sequence, first_sequence: sequence, changed: false, nonce })
     }
 
+    /// To be called before each job of the transaction.
+    pub(super) fn begin_job(&self) -> Result<()> {
+        self.read.tables()?.written.set(false);
+        Ok(())
+    }
+
+    /// Whether the present job may have written: if not, it may fail and the transaction go on.
+    pub(super) fn job_wrote(&self) -> Result<bool> {
+        Ok(self.read.tables()?.written.get())
+    }
+
     /// Number of the last change, this transaction's own among them.
     pub fn last_sequence(&self) -> Result<u64> {
         Ok(self.sequence)
@@ -75,7 +86,7 @@ impl<'t> WriteView<'t> {
         let same_key = previous.is_some_and(|p| (&p.scope, &p.key) == (&episode.scope, &episode.key));
         if let Some(previous) = previous {
             if !same_dir {
-                self.read.tables()?.remove_dir(previous).map_err(|e| self.read.context.fail(e))?;
+                self.read.tables_to_write()?.remove_dir(previous).map_err(|e| self.read.context.fail(e))?;
             }
             if !same_key {
                 self.remove_key(&previous.scope, previous.key.as_deref(), previous.id)?;
@@ -83,16 +94,16 @@ impl<'t> WriteView<'t> {
         }
         let value = seal("episodes", id, &json);
         self.read
-            .tables()?
+            .tables_to_write()?
             .episodes
             .borrow_mut()
             .insert(id, value.as_slice())
             .map_err(|e| self.read.context.fail(e))?;
         if !same_dir {
-            self.read.tables()?.put_dir(episode).map_err(|e| self.read.context.fail(e))?;
+            self.read.tables_to_write()?.put_dir(episode).map_err(|e| self.read.context.fail(e))?;
         }
         if !same_key {
-            self.read.tables()?.put_key(episode).map_err(|e| self.read.context.fail(e))?;
+            self.read.tables_to_write()?.put_key(episode).map_err(|e| self.read.context.fail(e))?;
         }
         self.log(Operation::Put, episode.id)
     }
@@ -104,13 +115,13 @@ impl<'t> WriteView<'t> {
         let episode = stored.as_ref().unwrap_or(episode);
         let removed = self
             .read
-            .tables()?
+            .tables_to_write()?
             .episodes
             .borrow_mut()
             .remove(episode.id.as_bytes())
             .map_err(|e| self.read.context.fail(e))?
             .is_some();
-        self.read.tables()?.remove_dir(episode).map_err(|e| self.read.context.fail(e))?;
+        self.read.tables_to_write()?.remove_dir(episode).map_err(|e| self.read.context.fail(e))?;
         self.remove_key(&episode.scope, episode.key.as_deref(), episode.id)?;
         let vectors = self.remove_embeddings(None, episode.id)?;
         if removed {
@@ -139,7 +150,7 @@ impl<'t> WriteView<'t> {
         }
         self.remove_embeddings(Some(embedder), id)?;
         {
-            let mut table = self.read.tables()?.embeddings.borrow_mut();
+            let mut table = self.read.tables_to_write()?.embeddings.borrow_mut();
             for row in rows {
                 let key = tables::chunk_key(embedder, id.as_bytes(), row.chunk);
                 let value = seal("embeddings", &key, &row.body());
@@ -176,7 +187,7 @@ impl<'t> WriteView<'t> {
         let number = known.last().map_or(1, |row| row.number + 1);
         let value =
             seal_parts("embedders", &number.to_le_bytes(), &[&dim.to_le_bytes(), fingerprint.as_bytes()]);
-        let mut table = self.read.tables()?.embedders.borrow_mut();
+        let mut table = self.read.tables_to_write()?.embedders.borrow_mut();
         table.insert(number, value.as_slice()).map_err(|e| self.read.context.fail(e))?;
         self.changed = true;
         Ok(number)
@@ -199,7 +210,7 @@ impl<'t> WriteView<'t> {
     /// Stores `body` under a name in `meta`.
     pub fn set_meta(&mut self, name: &str, body: &[u8]) -> Result<()> {
         let value = seal("meta", name.as_bytes(), body);
-        let mut table = self.read.tables()?.meta.borrow_mut();
+        let mut table = self.read.tables_to_write()?.meta.borrow_mut();
         table.insert(name, value.as_slice()).map_err(|e| self.read.context.fail(e))?;
         self.changed = true;
         Ok(())
@@ -221,7 +232,7 @@ impl<'t> WriteView<'t> {
             &sequence.to_le_bytes(),
             &Change::body(operation, RecordKind::Episode, id, self.nonce),
         );
-        let mut table = self.read.tables()?.changes.borrow_mut();
+        let mut table = self.read.tables_to_write()?.changes.borrow_mut();
         table.insert(sequence, value.as_slice()).map_err(|e| self.read.context.fail(e))?;
         self.sequence = sequence;
         self.changed = true;
@@ -233,7 +244,7 @@ impl<'t> WriteView<'t> {
         if let Some(key) = key
             && self.read.id_for_key(scope, key)? == Some(id)
         {
-            let mut table = self.read.tables()?.keys.borrow_mut();
+            let mut table = self.read.tables_to_write()?.keys.borrow_mut();
             table.remove((scope.as_str(), key)).map_err(|e| self.read.context.fail(e))?;
         }
         Ok(())
@@ -241,8 +252,8 @@ impl<'t> WriteView<'t> {
 
     fn remove_embeddings(&mut self, embedder: Option<u32>, id: RecordId) -> Result<bool> {
         let removed = match embedder {
-            Some(number) => self.read.tables()?.remove_embeddings_of(number, id),
-            None => self.read.tables()?.remove_embeddings(&self.read.embedders()?, id),
+            Some(number) => self.read.tables_to_write()?.remove_embeddings_of(number, id),
+            None => self.read.tables_to_write()?.remove_embeddings(&self.read.embedders()?, id),
         };
         removed.map_err(|e| self.read.context.fail(e))
     }

@@ -5,7 +5,7 @@ use super::super::failure::Context;
 use super::super::handle::{Identity, Place, identity_of};
 use super::super::holder::HolderNote;
 use super::super::{STORE_FILE, StoreOptions};
-use crate::error::{Error, Result};
+use crate::error::{Error, Lock, Result};
 use redb::{BackendError, StorageBackend};
 use std::fs::File;
 use std::io::ErrorKind;
@@ -98,7 +98,7 @@ fn lock(backend: Backend, place: &Place, context: &Context) -> Result<Backend> {
             "this platform or file system has no byte-range locks; keep the memory on a local disk",
             Some(std::io::Error::other(error.to_string())),
         )),
-        Err(_) => Err(context.locked(started.elapsed().as_millis() as u64)),
+        Err(_) => Err(context.locked(Lock::Write, started.elapsed().as_millis() as u64)),
     }
 }
 
@@ -109,7 +109,10 @@ pub(super) fn place(home: &Path, options: &StoreOptions) -> Place {
         path: home.join(STORE_FILE),
         cache_bytes: options.cache_bytes,
         lock_timeout: options.lock_timeout,
+        mode: options.mode,
         #[cfg(test)]
         faults: None,
+        #[cfg(test)]
+        file_system: None,
     }
 }
