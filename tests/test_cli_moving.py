@@ -37,6 +37,25 @@ def test_export_and_import_restore_exactly(cli: Cli) -> None:
     assert (again["schema"], again["unchanged"], again["failed"]) == ("otolith.import/1", 2, [])
 
 
+def test_markdown_files_go_along_and_what_is_kept_is_told(cli: Cli) -> None:
+    cli("remember", "one")
+    (cli.home / "memory").mkdir()
+    (cli.home / "memory" / "MEMORY.md").write_text("# Facts\n")
+    (cli.home / "memory" / "link.md").symlink_to(cli.cwd)
+    told = cli("export", "memory.jsonl")
+    assert "wrote 1 record, 0 with vectors, 1 file, " in told.err
+    assert "note: memory/link.md was left out: it is a symbolic link" in told.err
+    other = {"OTOLITH_HOME": str(cli.root / "other")}
+    assert "wrote 1 file, 0 unchanged" in cli("import", "memory.jsonl", env=other).err
+    file = cli.root / "other" / "memory" / "MEMORY.md"
+    assert file.read_text() == "# Facts\n"
+    file.write_text("newer")
+    answer = cli("import", "memory.jsonl", env=other, code=1)
+    assert f"memory.jsonl:3: {file}: is there with other content and was kept" in answer.err
+    assert "read 1 record: 0 new, 0 replaced, 1 unchanged, 1 failed" in answer.err
+    assert file.read_text() == "newer"
+
+
 def test_a_damaged_export_is_refused_and_taken_in_part_on_demand(cli: Cli) -> None:
     cli("remember", "one")
     cli("remember", "two")

@@ -1057,4 +1057,7 @@ def holder(home: str | PathLike[str]) -> dict[str, Any] | None:
 
     Returns:
         `pid`, `command` and `since` (RFC 3339 in UTC); None if nobody does, or if the note cannot be read.
+
+    Raises:
+        InvalidInput: `home` is no path.
     """

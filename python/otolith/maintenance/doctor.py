@@ -92,7 +92,8 @@ class Diagnosis(_Counts):
 
 
 def examine(home: str | os.PathLike[str] | None = None, *, online: bool = False) -> Diagnosis:
-    """Looks at a home and everything around it. Changes nothing.
+    """Looks at a home and everything around it. Changes nothing, but that opening a store repairs it if its last
+    writer was killed, as with every call.
 
     Args:
         home: As for `Memory.open`.

@@ -3,7 +3,9 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
-use otolith_core::{Engine, EngineOptions, EpisodePatch, Error, Filter, Origin, Put, Recall, Trust, Wait};
+use otolith_core::{
+    Census, Engine, EngineOptions, EpisodePatch, Error, Filter, Origin, Put, Recall, Trust, Wait,
+};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -84,6 +86,41 @@ fn a_damaged_vector_does_not_hide_its_text() {
 }
 
 /// A backup copied over the open file: what the handle knew is of a history that never was.
+#[test]
+fn a_census_reads_every_row_and_lists_what_it_cannot_read() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = open(home.path());
+    assert_eq!(engine.census().unwrap(), Census::default());
+    let row = [0.123_456_79_f32, 0.992_349_9];
+    let records: Vec<_> = ["ant", "bee", "cat"].map(|name| put(&engine, name, Some(&row))).into();
+    engine.forget(&Wait::default(), vec![records[2].id]).unwrap();
+    let whole = engine.census().unwrap();
+    let texts: u64 = records[..2].iter().map(|one| one.to_json().unwrap().len() as u64).sum();
+    assert_eq!((whole.records, whole.vectors, whole.payload_bytes), (2, 2, texts + 16));
+    assert_eq!((whole.last_sequence, whole.unreadable.len()), (engine.info().unwrap().last_sequence, 0));
+    engine.close().unwrap();
+    damage(home.path(), br#""summary":"bee""#);
+    damage(home.path(), &row[0].to_le_bytes());
+    let hurt = open(home.path()).census().unwrap();
+    assert_eq!((hurt.records, hurt.vectors, hurt.unreadable.len()), (1, 0, 3));
+    assert!(hurt.unreadable[0].contains(&records[1].id.to_string()), "{:?}", hurt.unreadable);
+}
+
+#[test]
+fn vectors_that_are_there_already_are_not_written_again() {
+    use otolith_core::VectorRows::{Refused, Rows};
+    let engine = Engine::in_memory(EngineOptions::default()).unwrap();
+    let ids: Vec<_> = ["ant", "bee"].map(|name| put(&engine, name, None).id).into();
+    let rows = || vec![(ids[0], Rows(vec![vec![1.0, 0.0]])), (ids[1], Refused("is zero".into()))];
+    let restore = |rows| engine.restore_vectors(&Wait::default(), "test", 2, rows).unwrap();
+    let first = restore(rows());
+    let sequence = engine.info().unwrap().last_sequence;
+    assert_eq!(restore(rows()), first);
+    assert_eq!(engine.info().unwrap().last_sequence, sequence);
+    restore(vec![(ids[0], Rows(vec![vec![0.0, 1.0]]))]);
+    assert_eq!(engine.info().unwrap().last_sequence, sequence + 1);
+}
+
 #[test]
 fn a_store_put_back_to_an_earlier_state_is_noticed() {
     for writes_after in [0, 1, 5, 20] {

@@ -20,7 +20,6 @@ mod report;
 use otolith_core::store;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use std::path::PathBuf;
 
 /// Panics behind the door, for the test that it becomes an `InternalError`.
 #[pyfunction]
@@ -36,8 +35,13 @@ fn panic_for_tests(py: Python<'_>, message: &str) -> PyResult<()> {
 ///
 /// Returns:
 ///     `pid`, `command` and `since` (RFC 3339 in UTC); None if nobody does, or if the note cannot be read.
+///
+/// Raises:
+///     InvalidInput: `home` is no path.
 #[pyfunction]
-fn holder(py: Python<'_>, home: PathBuf) -> PyResult<Option<Bound<'_, PyDict>>> {
+fn holder<'py>(home: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let py = home.py();
+    let home = engine::absolute("home", home)?;
     let Some(found) = door::run(py, || Ok(store::holder(&home)))? else { return Ok(None) };
     let dict = PyDict::new(py);
     dict.set_item("pid", found.pid)?;

@@ -2,7 +2,7 @@
 
 use super::Engine;
 use crate::error::{Error, Result};
-use crate::store::{Embedded, EmbedderRow, NO_EMBEDDER};
+use crate::store::{Embedded, EmbedderRow, NO_EMBEDDER, ReadView};
 use std::ops::ControlFlow;
 
 /// Changes that are looked at in one piece.
@@ -56,28 +56,28 @@ impl Engine {
                     Ok(ControlFlow::Continue(()))
                 })?;
             }
-            let mut after = 0;
-            while after < census.last_sequence {
-                match view.changes_since(after, CHANGES_AT_ONCE) {
-                    Ok(changes) => match changes.last() {
-                        Some(last) => after = last.sequence,
-                        None => {
-                            let lost = census.last_sequence;
-                            census
-                                .unreadable
-                                .push(format!("the change feed ends at {after} and not at {lost}"));
-                            break;
-                        }
-                    },
-                    Err(damage) => {
-                        census.unreadable.push(reason(damage)?);
-                        break;
-                    }
+            let last = census.last_sequence;
+            match feed_end(view, last) {
+                Ok(end) if end < last => {
+                    census.unreadable.push(format!("the change feed ends at {end} and not at {last}"));
                 }
+                Ok(_) => {}
+                Err(damage) => census.unreadable.push(reason(damage)?),
             }
             Ok(census)
         })
     }
+}
+
+/// Reads every change; gives the number of the one it came to.
+fn feed_end(view: &ReadView<'_>, last_sequence: u64) -> Result<u64> {
+    let mut end = 0;
+    while end < last_sequence {
+        let changes = view.changes_since(end, CHANGES_AT_ONCE)?;
+        let Some(last) = changes.last() else { break };
+        end = last.sequence;
+    }
+    Ok(end)
 }
 
 /// What is wrong with a row; any other error ends the walk.
