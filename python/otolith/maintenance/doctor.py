@@ -92,8 +92,9 @@ class Diagnosis(_Counts):
 
 
 def examine(home: str | os.PathLike[str] | None = None, *, online: bool = False) -> Diagnosis:
-    """Looks at a home and everything around it. Changes nothing, but that opening a store repairs it if its last
-    writer was killed, as with every call.
+    """Looks at a home and everything around it.
+
+    Changes nothing but what every opening does: a store whose last writer was killed is made ready again.
 
     Args:
         home: As for `Memory.open`.
