@@ -23,7 +23,7 @@ IMAGES ?= 10000
 MINUTES ?= 20
 SEED ?= 1
 
-.PHONY: help demo test test-rust test-python lint fmt bench bench-docs crash soak build clean
+.PHONY: help demo test test-rust test-python test-long lint fmt bench bench-docs crash soak build clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -40,6 +40,9 @@ test-rust: ## tests of the engine
 test-python: build $(VENV)/.test ## tests through the public API and the command line
 	@echo "== Python tests"
 	$(BIN)/python -m pytest
+
+test-long: build $(VENV)/.test ## the state machine, field reports and sharing with many rounds, some half an hour
+	TESTS_LONG=1 $(BIN)/python -m pytest --timeout 7200 tests/test_memory_model.py tests/test_sharing.py tests/test_field_reports_*.py
 
 lint: build $(VENV)/.lint ## formatting, clippy, ruff, types, the stub against the built module
 	@echo "== Lint"

@@ -257,7 +257,6 @@ def three_writers(home: Path) -> Iterator[list[int]]:
             thread.join()
 
 
-@pytest.mark.skipif(not hasattr(Memory, "backup"), reason="this version makes no backups")
 def test_store_backup_beside_three_writers(
     benchmark: Any, filled: dict[str, Path], tmp_path: Path, sync_floor_ms: float
 ) -> None:
@@ -265,7 +264,7 @@ def test_store_backup_beside_three_writers(
     with Memory.open(filled["otolith"], embedder="none") as memory, three_writers(filled["otolith"]) as done:
 
         def copy() -> None:
-            memory.backup(tmp_path / f"backup{next(names)}")  # type: ignore[attr-defined]
+            memory.backup(tmp_path / f"backup{next(names)}")
 
         benchmark.pedantic(copy, rounds=3, iterations=1)
         assert min(done) > 0
@@ -276,7 +275,6 @@ def test_store_backup_beside_three_writers(
     tell(benchmark, sync_floor_ms, "otolith", ">= 100 MB/s", speed >= 100)
 
 
-@pytest.mark.skipif(not hasattr(Memory, "compact"), reason="this version does not compact")
 def test_store_compact(benchmark: Any, data: Corpus, tmp_path: Path, sync_floor_ms: float) -> None:
     """Half of the rows are forgotten, then the file is copied and swapped."""
     home = tmp_path / "home"
@@ -286,7 +284,7 @@ def test_store_compact(benchmark: Any, data: Corpus, tmp_path: Path, sync_floor_
         for start in range(0, SIZE // 2, BATCH):
             memory.forget(*kept[start : min(start + BATCH, SIZE // 2)])
         before = (home / "episodes.redb").stat().st_size
-        benchmark.pedantic(lambda: memory.compact(), rounds=1, iterations=1)  # type: ignore[attr-defined]
+        benchmark.pedantic(lambda: memory.compact(), rounds=1, iterations=1)
         after = (home / "episodes.redb").stat().st_size
         assert len(memory) == SIZE - SIZE // 2
     payload = sum(len(one.summary.encode()) + 4 * DIM for one in kept[SIZE // 2 :])

@@ -77,11 +77,15 @@ def restore(memory: Memory, exported: str) -> int:
 
 
 def compact(memory: Memory) -> None:
-    memory.compact()  # type: ignore[attr-defined]
+    memory.compact()
 
 
 def backup(memory: Memory, dest: str) -> None:
-    memory.backup(dest)  # type: ignore[attr-defined]
+    memory.backup(dest)
+
+
+def verify(memory: Memory) -> list[str]:
+    return [str(problem) for problem in memory.verify().problems]
 
 
 def look(memory: Memory) -> dict[str, list[Any]]:
@@ -130,6 +134,7 @@ OPERATIONS = {
         restore,
         compact,
         backup,
+        verify,
         look,
         covered,
         ask,

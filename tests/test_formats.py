@@ -283,9 +283,8 @@ def test_the_page_names_every_file_that_a_home_gets(home: Path) -> None:
     named = rows_of(page, "Files of a home")
     with Memory.open(home) as memory:
         memory.remember("x")
-        for call in ("compact", "verify"):
-            if hasattr(memory, call):
-                getattr(memory, call)()
+        memory.compact()
+        memory.verify()
         for file in home.rglob("*"):
             name = str(file.relative_to(home)) + ("/" if file.is_dir() else "")
             assert name in named, name

@@ -16,9 +16,8 @@ import numpy as np
 from effort import LONG, effort
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from memory_actor import Child, Handle, given_row
-from otolith import Memory
 
 WORDS = st.lists(
     st.sampled_from(["token", "deploy", "lunch", "noodles", "令牌", "部署", "src/auth.rs", "v1.2.3"]),
@@ -260,12 +259,10 @@ class Model(RuleBasedStateMachine):
 
     # -- copies -------------------------------------------------------------------------------------------
 
-    @precondition(lambda self: hasattr(Memory, "compact"))
     @rule(who=WHO)
     def compact(self, who: int) -> None:
         self.actors[who].do("compact")
 
-    @precondition(lambda self: hasattr(Memory, "backup"))
     @rule(who=WHO)
     def backup(self, who: int) -> None:
         dest = self.root / f"backup{next(self.numbers)}"
@@ -276,6 +273,10 @@ class Model(RuleBasedStateMachine):
             assert copy.do("ask", question=self.question) == self.actors[0].do("ask", question=self.question)
         finally:
             copy.close()
+
+    @rule(who=WHO)
+    def verify(self, who: int) -> None:
+        assert self.actors[who].do("verify") == []
 
     # -- what always holds --------------------------------------------------------------------------------
 
