@@ -28,7 +28,7 @@ def cli(tmp_path: Path) -> Cli:
 
 WRITER = """
 import itertools, os, random, signal, sys
-from otolith import Filter, Memory
+from otolith import Memory, StoreLocked
 draw = random.Random(int(sys.argv[2]))
 memory = Memory.open(sys.argv[1], embedder="hash:16")
 for n in itertools.count():
