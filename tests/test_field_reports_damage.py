@@ -28,7 +28,7 @@ def cli(tmp_path: Path) -> Cli:
 
 WRITER = """
 import itertools, os, random, signal, sys
-from otolith import Memory, StoreLocked
+from otolith import Memory, StoreError
 draw = random.Random(int(sys.argv[2]))
 memory = Memory.open(sys.argv[1], embedder="hash:16")
 for n in itertools.count():
@@ -41,8 +41,8 @@ for n in itertools.count():
         memory.export(sys.argv[1] + f"/../export{os.getpid()}")
         try:
             memory.compact()
-        except StoreLocked:
-            pass  # another one compacts
+        except StoreError as error:
+            assert "another process is compacting" in str(error), error
 """
 
 
