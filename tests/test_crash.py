@@ -23,6 +23,7 @@ from crash.probe import Original, Probe
 from crash.report import filled
 from otolith import Memory
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 
@@ -142,7 +143,8 @@ def test_a_shared_key_holds_a_write_that_no_later_one_followed() -> None:
 def test_a_record_proves_itself() -> None:
     fields = fields_of("a", "1", key="k", tags=("x", "y"))
     assert is_right(fields)
-    for name, value in (("summary", "x"), ("body", "x"), ("key", "other"), ("working_dir", "/"), ("tags", [])):
+    others = {"summary": "x", "body": "x", "key": "other", "working_dir": "/", "tags": []}
+    for name, value in others.items():
         assert not is_right({**fields, name: value}), name
     assert not is_right({**fields, "metadata": {**fields["metadata"], "version": "2"}})
     assert len({word(f"name-{number}") for number in range(5000)}) == 5000
@@ -171,7 +173,7 @@ def kept(home: Path) -> Original:
         records = {episode.id: as_fields(episode) for episode in memory.episodes()}
         lines = [json.loads(line) for line in _export(memory)]
     vectors = {line["id"]: line["vectors"] for line in lines if "summary" in line}
-    return Original(home, (home / "episodes.redb").read_bytes(), records, vectors)
+    return Original(home, ((home / "episodes.redb").read_bytes(),), records, vectors)
 
 
 def _export(memory: Memory) -> list[bytes]:
@@ -189,7 +191,8 @@ def probed(original: Original) -> dict[str, Any]:
 
 def test_the_probe_is_content_with_what_was_written(kept: Original) -> None:
     findings = probed(kept)
-    assert (findings["wrong"], findings["errors"], findings["absent"], findings["step"]) == ([], {}, {}, "end")
+    assert findings["step"] == "end"
+    assert not any(findings[name] for name in ("wrong", "errors", "absent", "earlier", "told", "pending"))
 
 
 def test_the_probe_sees_a_wrong_text_a_missing_record_and_another_vector(kept: Original) -> None:

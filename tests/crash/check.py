@@ -1,4 +1,4 @@
-"""Compares a store that nobody writes with the model: contents, keys, directories, vectors, what is recalled."""
+"""Looks at a store that nobody writes: contents, keys, directories, vectors, what is recalled."""
 
 from __future__ import annotations
 
@@ -101,9 +101,7 @@ def _by_key_and_dir(memory: Memory, found: dict[str, dict[str, Any]]) -> list[st
             wrong.append(f"key {one['key']} leads to {ids}, {name} is {one['id']}")
     for where in ("/work/a", "/work/b/x", "/work"):
         listed = {episode.id for episode in memory.episodes(Filter(working_dir=where, below=True))}
-        wanted = {
-            one["id"] for one in found.values() if f"{one['working_dir']}/".startswith(f"{where}/")
-        }
+        wanted = {one["id"] for one in found.values() if f"{one['working_dir']}/".startswith(f"{where}/")}
         if listed != wanted:
             wrong.append(f"{where} lists {len(listed)} records, {len(wanted)} are below it")
     return wrong
@@ -147,4 +145,3 @@ def _exported(memory: Memory, found: dict[str, dict[str, Any]]) -> list[str]:
     if set(names) != set(found) or set(names.values()) - {1}:
         wrong.append(f"{len(found)} records are listed, {names.total()} exported")
     return wrong
-

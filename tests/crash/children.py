@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 # Imported by the library when it needs them; here once, so that no child's time goes into it.
-for _name in ("otolith.config", "otolith.trusted", "otolith.transfer", "otolith.embedders.specs", "platformdirs"):
-    importlib.import_module(_name)
+for _name in ("config", "trusted", "transfer", "embedders.specs"):
+    importlib.import_module(f"otolith.{_name}")
+importlib.import_module("platformdirs")
 
 
 @dataclass

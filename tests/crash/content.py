@@ -1,4 +1,4 @@
-"""Records that prove themselves: everything in one follows from its name and version, and carries a checksum."""
+"""Records that prove themselves: all of one follows from its name and version, and carries a checksum."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from otolith import Episode
 
 DIM = 32
 EMBEDDER = f"hash:{DIM}"
-FILLER = (
-    "token deploy rollback pool latency index cache retry schema parser socket thread queue lock page commit branch "
-    "release budget invoice lunch harbour window garden 部署 令牌 回滚 索引"
-).split()
+FILLER = ["token", "deploy", "rollback", "pool", "latency", "index", "cache", "retry", "schema", "parser"]
+FILLER += ["socket", "thread", "queue", "lock", "page", "commit", "branch", "release", "budget", "invoice"]
+FILLER += ["lunch", "harbour", "window", "garden", "部署", "令牌", "回滚", "索引"]
 CONSONANTS = "bcdfghjklmnpqrtvwxz"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+import os
 import random
 import shutil
 import signal
@@ -21,7 +22,7 @@ from otolith import Memory
 from .children import Child, ask
 from .content import EMBEDDER, as_fields, fields_of, vector_of
 from .figures import spread
-from .probe import Original, Probe
+from .probe import Findings, Original, Probe
 
 RECORDS = 250
 FORGOTTEN = 50
@@ -35,23 +36,35 @@ HAS_VERIFY = hasattr(Memory, "verify") and importlib.util.find_spec("otolith.mai
 
 
 def _prepare(home: Path, seed: int, say: Callable[[Any], None]) -> None:
-    """Writes the store: created, changed and forgotten, in many transactions, with keys, dirs and vectors."""
+    """Writes the store: created, changed and forgotten, in many transactions, with keys, dirs and vectors.
+
+    The last commit forgets, so that a fall back to the one before is seen; the process ends by SIGKILL.
+    """
     rng = random.Random(seed)
+    memory = Memory.open(home, embedder=EMBEDDER)
+    ids: dict[str, str] = {}
+    forms: list[tuple[str, dict[str, Any]]] = []
+    for number in range(RECORDS + FORGOTTEN):
+        name = f"d-{number}"
+        given = rng.random() < 0.5
+        key = name if rng.random() < 0.4 else None
+        fields = fields_of(name, "first", key=key, tags=(f"group-{number % 9}",), given=given)
+        vector = vector_of(name, "first") if given else None
+        first = memory.remember(**fields, actor="w0", vector=vector)
+        ids[name] = first.id
+        forms.append((first.id, as_fields(first)))
+        if key is None and rng.random() < 0.2:
+            renewed = {"body": None, "working_dir": None, **fields_of(name, "second")}
+            forms.append((first.id, as_fields(memory.update(first.id, **renewed))))
+    memory.embed_pending()
+    memory.forget(*rng.sample(sorted(ids.values()), FORGOTTEN))
+    say(forms)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _describe(home: Path, say: Callable[[Any], None]) -> None:
+    """What it holds, by a handle that closes properly."""
     with Memory.open(home, embedder=EMBEDDER) as memory:
-        ids: dict[str, str] = {}
-        for number in range(RECORDS + FORGOTTEN):
-            name = f"d-{number}"
-            given = rng.random() < 0.5
-            key = name if rng.random() < 0.4 else None
-            fields = fields_of(name, "first", key=key, tags=(f"group-{number % 9}",), given=given)
-            vector = vector_of(name, "first") if given else None
-            ids[name] = memory.remember(**fields, actor="w0", vector=vector).id
-            if key is None and rng.random() < 0.2:
-                renewed = {"body": None, "working_dir": None, **fields_of(name, "second")}
-                memory.update(ids[name], **renewed)
-        memory.forget(*rng.sample(sorted(ids.values()), FORGOTTEN))
-    with Memory.open(home, embedder=EMBEDDER) as memory:
-        memory.embed_pending()
         file = io.BytesIO()
         memory.export(file)
         rows = {}
@@ -63,13 +76,21 @@ def _prepare(home: Path, seed: int, say: Callable[[Any], None]) -> None:
 
 
 def original(root: Path, seed: int) -> Original:
-    """The undamaged store and what it holds."""
+    """The undamaged store, as a killed process left it and closed properly, and what it holds."""
     home = root / "original"
-    code, said = ask("original", lambda say: _prepare(home, seed, say), 120)
+    file = home / "episodes.redb"
+    _, forms = ask("original", lambda say: _prepare(home, seed, say), 120)
+    if not forms:
+        raise RuntimeError("the store could not be made")
+    unclean = file.read_bytes()
+    code, said = ask("describe", lambda say: _describe(home, say), 120)
     if code or not said:
-        raise RuntimeError(f"the store could not be made: exit {code}")
+        raise RuntimeError(f"the store cannot be read: exit {code}")
     records, vectors = said[-1]
-    return Original(home, (home / "episodes.redb").read_bytes(), records, vectors)
+    earlier: dict[str, list[dict[str, Any]]] = {}
+    for one, fields in forms[-1]:
+        earlier.setdefault(one, []).append(fields)
+    return Original(home, (file.read_bytes(), unclean), records, vectors, earlier)
 
 
 def damaged(image: bytes, kind: str, rng: random.Random) -> tuple[bytes, int]:
@@ -118,7 +139,9 @@ class Image:
     def touched(self) -> bool:
         """Whether any answer was not the one the undamaged store gives."""
         found = self.findings
-        return bool(self.code or found["wrong"] or found["errors"] or found["absent"] or found["told"])
+        return bool(self.code) or any(
+            found[name] for name in ("wrong", "errors", "absent", "earlier", "told", "pending")
+        )
 
 
 class Run:
@@ -138,7 +161,7 @@ class Run:
         for number in range(self.count):
             rng = random.Random(f"{self.seed}/{number}")
             kind = KINDS[number % len(KINDS)]
-            content, at = damaged(self.original.image, kind, rng)
+            content, at = damaged(self.original.images[number // len(KINDS) % 2], kind, rng)
             image = Image(number, kind, at)
             self.images.append(image)
             self._probe(image, content)
@@ -163,13 +186,16 @@ class Run:
         image.code = child.code or 0
         said = child.answers()
         child.close()
-        image.findings = said[-1] if said else {"wrong": [], "errors": {}, "absent": {}, "told": 0, "pending": 0, "step": "start"}
+        image.findings = said[-1] if said else Findings(step="start").to_dict()
         where = f"image {image.number} ({image.kind} at {image.at})"
         if image.hung:
             self.wrong.append(f"{where}: hangs in {image.findings['step']}")
         elif image.code not in (0, -signal.SIGABRT):
             self.wrong.append(f"{where}: ended with {image.code} in {image.findings['step']}")
         self.wrong += [f"{where}: {text}" for text in image.findings["wrong"]]
+        if image.kind != "copied page":
+            # Only a page that was once written here can be whole and hold what was true then.
+            self.wrong += [f"{where}: an earlier form: {text}" for text in image.findings["earlier"]]
 
     def _verify(self, image: Image, content: bytes, *, repair: bool) -> None:
         from . import repairing
@@ -219,9 +245,11 @@ def _figures(whole: Run, seconds: float) -> dict[str, Any]:
                 not image.code
                 and not image.findings["errors"]
                 and not image.findings["wrong"]
-                and bool(image.findings["absent"] or image.findings["told"])
+                and not image.findings["earlier"]
+                and bool(image.findings["absent"] or image.findings["told"] or image.findings["pending"])
                 for image in of_kind
             ),
+            "earlier_form": sum(bool(image.findings["earlier"]) for image in of_kind),
             "aborts": sum(image.code == -signal.SIGABRT for image in of_kind),
             "crashes": sum(image.code not in (0, -signal.SIGABRT) and not image.hung for image in of_kind),
             "hangs": sum(image.hung for image in of_kind),
@@ -232,7 +260,7 @@ def _figures(whole: Run, seconds: float) -> dict[str, Any]:
             "verify_saw_of_others": sum(not image.touched and image.verified == "seen" for image in of_kind),
             "repaired": sum(bool(image.repaired) for image in of_kind),
         }
-    first = Counter(text.split(":")[0] for image in whole.images for text in image.findings["errors"].values())
+    errors = [text for image in whole.images for text in image.findings["errors"].values()]
     return {
         "run": "damage",
         "ok": not whole.wrong,
@@ -240,10 +268,10 @@ def _figures(whole: Run, seconds: float) -> dict[str, Any]:
         "wrong_count": len(whole.wrong),
         "seed": whole.seed,
         "seconds": seconds,
-        "file_bytes": len(whole.original.image),
+        "file_bytes": len(whole.original.images[0]),
         "records": len(whole.original.records),
         "kinds": table,
-        "errors": dict(first),
+        "errors": Counter(text.split(":")[0] for text in errors),
         "aborts_in": Counter(
             image.findings["step"] for image in whole.images if image.code == -signal.SIGABRT
         ),

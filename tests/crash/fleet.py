@@ -52,7 +52,7 @@ class Fleet:
         self._launch(job, work)
 
     def respawn(self, slot: str) -> None:
-        """The next process of a slot whose last one is gone; it repeats a write with a key that had no answer."""
+        """The next process of a slot whose last is gone; it repeats a write with a key that had no answer."""
         last = self.members[slot]
         retry = None
         operation = self.model.died(slot)

@@ -1,7 +1,7 @@
 """What a process was about to do and what it was told: a file that outlives SIGKILL of its writer.
 
-Every line is one JSON object with `t`, the monotonic clock of the machine. A line cut off by a kill is left out; each
-process has a file of its own, so that none is continued after a torn line.
+Every line is one JSON object with `t`, the monotonic clock of the machine. A line cut off by a kill is left
+out; each process has a file of its own, so that none is continued after a torn line.
 """
 
 from __future__ import annotations

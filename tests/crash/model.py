@@ -1,8 +1,8 @@
 """What must be in the store after everything the journals say.
 
-Every record has one writer at a time, but for a few keys that all write. A record is in one of the states its `may`
-holds: a version, or None for not there. What was acknowledged leaves one state; what was in flight when its writer
-died leaves two, and an operation of several records stays tied together: all of it or nothing.
+Every record has one writer at a time, but for a few keys that all write. A record is in one of the states its
+`may` holds: a version, or None for not there. What was acknowledged leaves one state; what was in flight when
+its writer died leaves two, and an operation of several records stays tied together: all of it or nothing.
 """
 
 from __future__ import annotations

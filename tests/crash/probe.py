@@ -1,6 +1,6 @@
 """Asks a damaged store everything, in a process of its own, and compares with what was written.
 
-What may come: the right answer; a typed error; an answer that lacks records while the handle says that it does.
+What may come: the right answer; a typed error; an answer that lacks records while the handle says so.
 What may not: another text, a second record under a key, records missing in silence, any other exception.
 """
 
@@ -11,6 +11,7 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,14 @@ class Original:
     """What the undamaged store holds."""
 
     home: Path
-    image: bytes
+    images: tuple[bytes, ...]
+    """The file as it was left in different ways; each holds the same."""
     records: dict[str, dict[str, Any]]
     """By id: the fields of `as_fields`."""
     vectors: dict[str, Any]
     """By id: the vectors as they are exported."""
+    earlier: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """By id: every form a record ever had, those of forgotten ones too."""
 
 
 @dataclass
@@ -45,6 +49,8 @@ class Findings:
     """Typed errors by step."""
     absent: dict[str, int] = field(default_factory=dict)
     """Records that an answer lacked, by step."""
+    earlier: list[str] = field(default_factory=list)
+    """Answers that were true before the last writes."""
     told: int = 0
     """Records and vectors the handle said it leaves out."""
     pending: int = 0
@@ -57,6 +63,7 @@ class Findings:
             "wrong": self.wrong,
             "errors": self.errors,
             "absent": self.absent,
+            "earlier": self.earlier[:5],
             "told": self.told,
             "pending": self.pending,
             "step": self.step,
@@ -76,21 +83,22 @@ class Probe:
         """Asks, and says after each step how far it came: what ends the process is known by its step."""
         try:
             memory = self._step("open", lambda: Memory.open(self.home, embedder=EMBEDDER))
-            if memory is not None:
-                for name, work in (
-                    ("get", self._get),
-                    ("list", self._list),
-                    ("recall", self._recall),
-                    ("vectors", self._vectors),
-                    ("dirs", self._dirs),
-                    ("export", self._export),
-                    ("coverage", self._coverage),
-                    ("status", self._status),
-                    ("remember", self._remember),
-                    ("again", self._again),
-                    ("close", lambda memory: memory.close()),
-                ):
-                    self._step(name, lambda work=work: work(memory))
+            if memory is None:
+                return
+            for work in (
+                self._get,
+                self._list,
+                self._recall,
+                self._vectors,
+                self._dirs,
+                self._export,
+                self._coverage,
+                self._status,
+                self._remember,
+                self._again,
+            ):
+                self._step(work.__name__.strip("_"), partial(work, memory))
+            self._step("close", memory.close)
         finally:
             self._judge()
             self.found.step = "end"
@@ -124,7 +132,7 @@ class Probe:
                 refused = refused or f"{type(error).__name__}: {error}"
             else:
                 if episode.id != one or as_fields(episode) != fields:
-                    self.found.wrong.append(f"get: {one} is {episode!r}")
+                    self._differs("get", episode.id, as_fields(episode))
         if absent:
             self.found.absent["get"] = absent
         if refused:
@@ -145,7 +153,7 @@ class Probe:
             ids = [hit.id for hit in report]
             if ids == [one]:
                 if as_fields(report[0].episode) != fields:
-                    self.found.wrong.append(f"recall: {report[0]!r}")
+                    self._differs("recall", one, as_fields(report[0].episode))
             elif ids:
                 self.found.wrong.append(f"recall: the word of {one} finds {ids}")
             else:
@@ -171,7 +179,7 @@ class Probe:
                 for one, fields in self.original.records.items()
                 if f"{fields['working_dir']}/".startswith(f"{where}/")
             }
-            if listed - wanted:
+            if listed - wanted - self.original.earlier.keys():
                 self.found.wrong.append(f"dirs: {listed - wanted} are not below {where}")
             if lost := len(wanted - listed):
                 self.found.absent["dirs"] = self.found.absent.get("dirs", 0) + lost
@@ -185,7 +193,13 @@ class Probe:
             record = json.loads(line)
             if "summary" not in record:
                 continue
-            told = {"body": None, "key": None, "working_dir": None, "tags": [], "metadata": {}}
+            told: dict[str, Any] = {
+                "body": None,
+                "key": None,
+                "working_dir": None,
+                "tags": [],
+                "metadata": {},
+            }
             seen[record["id"]] = {name: record.get(name, told.get(name)) for name in (*told, "summary")}
             rows = record.get("vectors")
             wanted = self.original.vectors.get(record["id"])
@@ -193,7 +207,7 @@ class Probe:
                 continue
             if not rows or _is_part(rows, wanted):
                 bare += 1
-            else:
+            elif not self.found.earlier:
                 self.found.wrong.append(f"export: {record['id']} has another vector")
         self._compare("export", seen)
         if bare:
@@ -241,18 +255,24 @@ class Probe:
     def _compare(self, step: str, seen: dict[str, dict[str, Any]]) -> None:
         for one, fields in seen.items():
             if fields != self.original.records.get(one):
-                self.found.wrong.append(f"{step}: {one} is {fields}")
+                self._differs(step, one, fields)
         if lost := len(self.original.records.keys() - seen.keys()):
             self.found.absent[step] = lost
+
+    def _differs(self, step: str, one: str, fields: dict[str, Any]) -> None:
+        found = self.found.earlier if fields in self.original.earlier.get(one, ()) else self.found.wrong
+        found.append(f"{step}: {one} is {fields}")
 
     def _judge(self) -> None:
         """Silence about what is missing is as wrong as a wrong text.
 
-        Vectors alone are told by the coverage. Some of the vectors of a long record may be lost unseen: its text is
-        found by words and by the vectors that are left.
+        Vectors alone are told by the coverage. Some of the vectors of a long record may be lost unseen: its
+        text is found by words and by the vectors that are left.
         """
         texts = {name: lost for name, lost in self.found.absent.items() if name in TEXTS}
         whole_vectors = {name: lost for name, lost in self.found.absent.items() if name == "coverage"}
+        if self.found.earlier:
+            return  # an earlier state of the store lacks what came later
         if texts and not self.found.told and not self.found.errors:
             self.found.wrong.append(f"missing in silence: {texts}")
         if whole_vectors and not (self.found.told or self.found.errors or self.found.pending):

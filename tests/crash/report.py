@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 BEGIN, END = "<!-- figures: {} -->", "<!-- end -->"
-KINDS_OF_CALL = {"remember": "`remember`", "recall": "`recall`"}
+CALLS = ("remember", "recall")
 
 
 def kills(run: dict[str, Any]) -> list[str]:
@@ -29,7 +29,8 @@ def kills(run: dict[str, Any]) -> list[str]:
         ("start of a process to its first call, ms", _spread(run["start_to_ready_ms"])),
         ("open after all were killed, ms", _spread(run["open_after_all_were_killed_ms"])),
     ]
-    rows += [(f"`{what}` beside the writers", f"{count:,} times") for what, count in run["maintenance"].items()]
+    for what, count in run["maintenance"].items():
+        rows.append((f"`{what}` beside the writers", f"{count:,} times"))
     return _table(("what", "figure"), rows)
 
 
@@ -56,13 +57,18 @@ def stops(run: dict[str, Any]) -> list[str]:
 
 def damage(run: dict[str, Any]) -> list[str]:
     """What damaged copies showed."""
-    names = ("images", "no_effect", "told", "typed_error", "aborts", "crashes", "hangs", "wrong")
+    names = ["images", "no_effect", "told", "typed_error", "earlier_form"]
+    names += ["aborts", "crashes", "hangs", "wrong"]
     lines = _table(
         ("damage", *(name.replace("_", " ") for name in names)),
         [(kind, *(f"{one[name]:,}" for name in names)) for kind, one in _with_sum(run["kinds"]).items()],
     )
-    lines += ["", f"A file of {run['file_bytes']:,} bytes with {run['records']:,} records; "
-              f"one image took {run['probe_ms']['p50']:.0f} ms in the median, {run['probe_ms']['max']:.0f} at most."]
+    took = run["probe_ms"]
+    lines += [
+        "",
+        f"A file of {run['file_bytes']:,} bytes with {run['records']:,} records; one image took"
+        f" {took['p50']:.0f} ms in the median, {took['max']:.0f} at most.",
+    ]
     if any(one["verify_asked_of_touched"] for one in run["kinds"].values()):
         lines += ["", *_verify_table(run)]
     return lines
@@ -87,15 +93,14 @@ def _verify_table(run: dict[str, Any]) -> list[str]:
 
 def soak(run: dict[str, Any]) -> list[str]:
     """What a long time showed."""
+    measured = {f"`{what}` {share}, ms": f"{what}_{share}_ms" for what in CALLS for share in ("p50", "p99")}
+    measured["file over payload"] = "file_over_payload"
     rows = [
-        (f"`{what}` {share}, ms", *(f"{run[f'{what}_{share}_ms'][third]:.2f}" for third in ("first_third", "last_third")))
-        for what in KINDS_OF_CALL
-        for share in ("p50", "p99")
+        (what, f"{run[name]['first_third']:.2f}", f"{run[name]['last_third']:.2f}")
+        for what, name in measured.items()
     ]
-    rows.append(
-        ("file over payload", *(f"{run['file_over_payload'][one]:.2f}" for one in ("first_third", "last_third")))
-    )
-    lines = [f"{run['minutes']:g} minutes, {run['calls']:,} calls, {run['records']:,} live records at the end.", ""]
+    told = f"{run['minutes']:g} minutes, {run['calls']:,} calls, {run['records']:,} live records at the end."
+    lines = [told, ""]
     lines += _table(("what", "first third", "last third"), rows)
     memory = [
         (slot, f"{run['rss_mb_at_the_end'].get(slot, 0.0):.1f}", f"{rise:+.2f}")
@@ -125,7 +130,7 @@ def filled(page: str, run: dict[str, Any]) -> str:
         ValueError: The page has no place for them, or the run found something.
     """
     if not run["ok"]:
-        raise ValueError(f"the run {run['run']} found something: {run['wrong'][:1]}; a page of its figures would lie")
+        raise ValueError(f"the run {run['run']} found something, mend that first: {run['wrong'][:1]}")
     begin = BEGIN.format(run["run"])
     before, found, rest = page.partition(f"{begin}\n")
     _, ended, after = rest.partition(f"{END}\n")
@@ -156,7 +161,7 @@ def _spread(one: dict[str, float]) -> str:
     return f"p50 {one['p50']:.1f}, p99 {one['p99']:.1f}, max {one['max']:.1f} (n = {one['n']:,})"
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
     return [_row(head), "|---" * len(head) + "|", *(_row(row) for row in rows)]
 
 

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ ROLES: dict[str, Step] = {
 }
 
 
-def _live(home: Path, path: Path, slot: str, seed: int) -> None:
+def _live(home: Path, path: Path, slot: str, seed: int, say: Callable[[Any], None]) -> None:
     journal, rng = Journal(path), random.Random(f"{seed}/{slot}")
     step, number = ROLES[slot], 0
     with Memory.open(home, embedder=EMBEDDER) as memory:
@@ -139,7 +140,7 @@ def run(minutes: float, every: float, seed: int) -> dict[str, Any]:
     for slot in ROLES:
         path = root / f"{slot}.log"
         followers[slot] = Follower(path)
-        children[slot] = Child.start(slot, lambda say, path=path, slot=slot: _live(home, path, slot, seed))
+        children[slot] = Child.start(slot, partial(_live, home, path, slot, seed))
     samples: list[dict[str, Any]] = []
     wrong: list[str] = []
     began = time.monotonic()
@@ -218,7 +219,9 @@ def _figures(samples: list[dict[str, Any]], wrong: list[str], minutes: float) ->
         for name in ("file_mb", "records", "remember_p50_ms", "recall_p50_ms")
     }
     if minutes >= 10:  # shorter runs are still filling up
-        wrong += [f"{slot} grows by {mb:.1f} MB an hour" for slot, mb in rss.items() if mb > RSS_GROWTH_MB_PER_HOUR]
+        for slot, rise in rss.items():
+            if rise > RSS_GROWTH_MB_PER_HOUR:
+                wrong.append(f"{slot} grows by {rise:.1f} MB an hour")
         if ratios["file_mb"] > FILE_GROWTH * max(1.0, ratios["records"]):
             wrong.append(f"the file grew by {ratios['file_mb']:.2f} from the first third to the last")
         for name in ("remember_p50_ms", "recall_p50_ms"):
@@ -250,4 +253,3 @@ def _figures(samples: list[dict[str, Any]], wrong: list[str], minutes: float) ->
 
 def _mean(samples: list[dict[str, Any]], name: str) -> float:
     return sum(sample[name] for sample in samples) / len(samples) if samples else 0.0
-

@@ -38,7 +38,7 @@ def run(count: int, terms: int, seed: int) -> dict[str, Any]:
     """Stops holders and ends processes, and tells what was seen.
 
     Args:
-        count: Times a process is stopped while it holds the lock. It is stopped more often: not each stop hits.
+        count: Times a process is stopped while it holds the lock; not each stop hits it there.
         terms: SIGTERMs, half of them to processes with a handler of their own.
         seed: Of everything random but the moments at which the processes are.
     """
@@ -118,7 +118,8 @@ class _Stops:
         holder.signal(signal.SIGSTOP)
         stopped = time.monotonic()
         self.stops += 1
-        watched = {slot: _Watch(Follower.from_now(self.fleet.members[slot].follower.path)) for slot in (*WAITERS, READER)}
+        paths = {slot: self.fleet.members[slot].follower.path for slot in (*WAITERS, READER)}
+        watched = {slot: _Watch(Follower.from_now(path)) for slot, path in paths.items()}
         try:
             deadline = stopped + 2 * (LOCK_TIMEOUT + SLACK)
             while not all(watched[slot].refused_after(stopped) for slot in WAITERS):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -198,7 +198,9 @@ class Writer:
                 with open(os.devnull, "wb") as nowhere:
                     self.memory.export(nowhere)
             elif what == "backup":
-                self.memory.backup(self.job.home.parent / f"backup-{self.job.generation}-{self.count}")
+                getattr(self.memory, what)(
+                    self.job.home.parent / f"backup-{self.job.generation}-{self.count}"
+                )
             else:
                 report = getattr(self.memory, what)()
                 if what == "verify" and not report.ok:
@@ -211,7 +213,7 @@ class Writer:
     # -- how it tells -------------------------------------------------------------------------------------
 
     @contextmanager
-    def _announced(self, what: str, after: dict[str, str | None]) -> Iterator[dict[str, str]]:
+    def _announced(self, what: str, after: Mapping[str, str | None]) -> Iterator[dict[str, str]]:
         self.count += 1
         number = self.job.generation * 1_000_000 + self.count
         self.journal.note(**{"is": "intent"}, n=number, what=what, after=after)
@@ -341,10 +343,8 @@ def _look(memory: Memory, rng: random.Random, journal: Journal) -> int:
         chosen = rng.choice(seen)
         hits = [hit.episode for hit in memory.recall(word(str(chosen.metadata["name"])), 5)]
         hits += [hit.episode for hit in memory.recall(" ".join(chosen.summary.split()[1:3]), 10)]
-        try:
+        with suppress(NotFound):  # forgotten since
             hits.append(memory.get(chosen.id))
-        except NotFound:
-            pass  # forgotten since
     for episode in [*seen, *hits]:
         if not is_right(as_fields(episode)):
             journal.note(**{"is": "wrong"}, text=f"a reader saw {episode!r}")
