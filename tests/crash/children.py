@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import importlib
 import json
 import os
@@ -17,9 +18,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 # Imported by the library when it needs them; here once, so that no child's time goes into it.
-for _name in ("config", "trusted", "transfer", "embedders.specs"):
-    importlib.import_module(f"otolith.{_name}")
-importlib.import_module("platformdirs")
+for _name in (
+    "numpy.random",
+    "otolith.config",
+    "otolith.embedders.hashed",
+    "otolith.embedders.specs",
+    "otolith.transfer.exporting",
+    "otolith.trusted",
+    "platformdirs",
+    "unicodedata",
+):
+    importlib.import_module(_name)
 
 
 @dataclass
@@ -45,6 +54,7 @@ class Child:
         code = 70
         try:
             os.close(reading)
+            faulthandler.disable()  # an abort is counted, not printed
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
             def say(what: Any) -> None:

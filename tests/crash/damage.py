@@ -19,6 +19,7 @@ from typing import Any
 
 from otolith import Memory
 
+from . import repairing
 from .children import Child, ask
 from .content import EMBEDDER, as_fields, fields_of, vector_of
 from .figures import spread
@@ -32,6 +33,7 @@ PAGE = 4096
 HEADER_SHARE = 0.2
 REPAIRED_SHARE = 0.05
 KINDS = ("1 bit", "20 bits", "200 bits", "zeroed page", "copied page", "truncated", "appended")
+SAW = ("seen", "refused")
 HAS_VERIFY = hasattr(Memory, "verify") and importlib.util.find_spec("otolith.maintenance") is not None
 
 
@@ -132,8 +134,10 @@ class Image:
     hung: bool = False
     findings: dict[str, Any] = field(default_factory=dict)
     verified: str = ""
-    """Whether `verify` reported a problem: `seen`, `clean`, or an error; empty if it was not asked."""
-    repaired: str = ""
+    """What `verify` said, see `repairing.verified`; empty if it was not asked."""
+    repaired: bool = False
+    restored: int | None = None
+    """Records that a repair brought back."""
 
     @property
     def touched(self) -> bool:
@@ -198,17 +202,18 @@ class Run:
             self.wrong += [f"{where}: an earlier form: {text}" for text in image.findings["earlier"]]
 
     def _verify(self, image: Image, content: bytes, *, repair: bool) -> None:
-        from . import repairing
-
         home = self._home("verified", content)
         where = f"image {image.number} ({image.kind} at {image.at})"
         image.verified = repairing.verified(home, VERIFY_DEADLINE)
-        if image.touched and image.verified == "clean":
+        if image.verified not in ("seen", "refused", "clean"):
+            self.wrong.append(f"{where}: verify: {image.verified}")
+        elif image.touched and image.verified == "clean":
             self.wrong.append(f"{where}: verify sees nothing, but {image.findings}")
         if (home / "episodes.redb").read_bytes() != content:
             self.wrong.append(f"{where}: verify changed the file")
         if repair:
-            image.repaired, wrong = repairing.repaired(home, content, self.original, VERIFY_DEADLINE)
+            image.repaired = True
+            image.restored, wrong = repairing.repaired(home, content, self.original, VERIFY_DEADLINE)
             self.wrong += [f"{where}: {text}" for text in wrong]
 
 
@@ -255,10 +260,11 @@ def _figures(whole: Run, seconds: float) -> dict[str, Any]:
             "hangs": sum(image.hung for image in of_kind),
             "wrong": sum(bool(image.findings["wrong"]) for image in of_kind),
             "verify_asked_of_touched": sum(image.touched and bool(image.verified) for image in of_kind),
-            "verify_saw_of_touched": sum(image.touched and image.verified == "seen" for image in of_kind),
+            "verify_saw_of_touched": sum(image.touched and image.verified in SAW for image in of_kind),
             "verify_asked_of_others": sum(not image.touched and bool(image.verified) for image in of_kind),
-            "verify_saw_of_others": sum(not image.touched and image.verified == "seen" for image in of_kind),
-            "repaired": sum(bool(image.repaired) for image in of_kind),
+            "verify_saw_of_others": sum(not image.touched and image.verified in SAW for image in of_kind),
+            "repaired": sum(image.repaired for image in of_kind),
+            "restored_whole": sum(image.restored == len(whole.original.records) for image in of_kind),
         }
     errors = [text for image in whole.images for text in image.findings["errors"].values()]
     return {
@@ -275,6 +281,9 @@ def _figures(whole: Run, seconds: float) -> dict[str, Any]:
         "aborts_in": Counter(
             image.findings["step"] for image in whole.images if image.code == -signal.SIGABRT
         ),
-        "repairs": Counter(image.repaired for image in whole.images if image.repaired),
+        "restored_records": spread([image.restored for image in whole.images if image.restored is not None]),
+        "least_restored_records": min(
+            (image.restored for image in whole.images if image.restored is not None), default=None
+        ),
         "probe_ms": spread([image.seconds * 1e3 for image in whole.images]),
     }

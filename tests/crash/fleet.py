@@ -23,6 +23,8 @@ class Member:
     work: Callable[[Job, Path], None]
     child: Child
     follower: Follower
+    at_work: bool = False
+    """Whether it has opened the store."""
 
 
 @dataclass
@@ -79,6 +81,7 @@ class Fleet:
             new = self.members[name].follower.new()
             self.model.apply(name, new)
             for line in new:
+                self.members[name].at_work |= line["is"] == "open"
                 if line["is"] == "intent":
                     self.forgotten += [one for one, state in line["after"].items() if state is None]
                 elif line["is"] not in ("found", "wrong"):

@@ -38,18 +38,18 @@ def _answer(home: Path, seconds: float, *, repair: bool) -> dict[str, Any]:
 
 
 def verified(home: Path, seconds: float) -> str:
-    """What `verify` says: `seen`, `clean`, or `refused` with a typed error, which tells as well."""
+    """What `verify` says: `seen`, `clean`, `refused` with a store error, which tells as well, or else what."""
     answer = _answer(home, seconds, repair=False)
     if "error" in answer:
-        return f"refused {answer['error']}" if answer["error"].startswith("Store") else answer["error"]
+        return "refused" if answer["error"].startswith("Store") else str(answer["error"])
     return "clean" if answer["ok"] else "seen"
 
 
-def repaired(home: Path, damaged: bytes, original: Original, seconds: float) -> tuple[str, list[str]]:
-    """Repairs, and compares what came of it: how it ended in a word, and what is wrong with it."""
+def repaired(home: Path, damaged: bytes, original: Original, seconds: float) -> tuple[int | None, list[str]]:
+    """Repairs, and compares: how many records are back, None if it failed, and what is wrong with them."""
     answer = _answer(home, seconds, repair=True)
     if "error" in answer:
-        return "refused", [f"repair: {answer['error']}"]
+        return None, [f"repair: {answer['error']}"]
     wrong = []
     kept = [path for path in home.rglob("*") if path.is_file() and path.read_bytes() == damaged]
     if not kept:
@@ -59,9 +59,9 @@ def repaired(home: Path, damaged: bytes, original: Original, seconds: float) -> 
         wrong.append(f"repair: verify says {after} afterwards")
     code, said = ask("compare", lambda say: _compare(home, original, say), seconds)
     if not said:
-        return "unusable", [*wrong, f"repair: reading the new file ended with {code}"]
+        return None, [*wrong, f"repair: reading the new file ended with {code}"]
     restored, texts = said[-1]
-    return f"{restored} of {len(original.records)}", [*wrong, *texts]
+    return restored, [*wrong, *texts]
 
 
 def _compare(home: Path, original: Original, say: Callable[[Any], None]) -> None:
@@ -69,8 +69,10 @@ def _compare(home: Path, original: Original, say: Callable[[Any], None]) -> None
     with Memory.open(home, embedder=EMBEDDER) as memory:
         seen = {episode.id: as_fields(episode) for episode in memory.episodes()}
         for one, fields in seen.items():
-            # One of an earlier version is a loss that the report lists; one that was never written is not.
-            if fields != original.records.get(one):
+            # An earlier form may be all that is left of a record, but what was forgotten stays forgotten.
+            if one not in original.records:
+                wrong.append(f"repair: {one} was forgotten and came back")
+            elif fields != original.records[one] and fields not in original.earlier.get(one, ()):
                 wrong.append(f"repair: {one} came back as {fields}")
         if memory.status().unreadable:
             wrong.append("repair: the new file has rows that cannot be read")

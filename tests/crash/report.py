@@ -83,12 +83,12 @@ def _verify_table(run: dict[str, Any]) -> list[str]:
             f"{one['verify_asked_of_others']:,}",
             f"{one['verify_saw_of_others']:,}",
             f"{one['repaired']:,}",
+            f"{one['restored_whole']:,}",
         )
         for kind, one in _with_sum(run["kinds"]).items()
     ]
-    return _table(
-        ("damage", "answers changed", "`verify` saw", "answers the same", "`verify` saw", "repaired"), rows
-    )
+    head = ("damage", "answers changed", "`verify` saw", "answers the same", "`verify` saw")
+    return _table((*head, "repaired", "with every record"), rows)
 
 
 def soak(run: dict[str, Any]) -> list[str]:

@@ -113,8 +113,17 @@ class _Stops:
                 self.wrong.append("not everybody was at work 30 s after the start")
                 return
 
+    def _await_lock(self, pid: int) -> None:
+        """Until the holder note says that it has the lock, and a moment more; at random few stops would hit."""
+        note = self.fleet.home / "holder"
+        deadline = time.monotonic() + 0.5
+        while not note.read_bytes().startswith(b"held %d " % pid) and time.monotonic() < deadline:
+            pass
+        time.sleep(self.rng.choice([0, 0, 0.0005, 0.002]))
+
     def _one(self) -> None:
         holder = self.fleet.members[HOLDER].child
+        self._await_lock(holder.pid)
         holder.signal(signal.SIGSTOP)
         stopped = time.monotonic()
         self.stops += 1
