@@ -38,7 +38,7 @@ def _answer(home: Path, seconds: float, *, repair: bool) -> dict[str, Any]:
 
 
 def verified(home: Path, seconds: float) -> str:
-    """What `verify` says: `seen`, `clean`, `refused` with a store error, which tells as well, or else what."""
+    """`seen`, `clean`, `refused` by a store error, which tells as well, or what else came of it."""
     answer = _answer(home, seconds, repair=False)
     if "error" in answer:
         return "refused" if answer["error"].startswith("Store") else str(answer["error"])

@@ -114,7 +114,7 @@ class _Stops:
                 return
 
     def _await_lock(self, pid: int) -> None:
-        """Until the holder note says that it has the lock, and a moment more; at random few stops would hit."""
+        """Until the holder note says that it has the lock: at random few stops would hit it there."""
         note = self.fleet.home / "holder"
         deadline = time.monotonic() + 0.5
         while not note.read_bytes().startswith(b"held %d " % pid) and time.monotonic() < deadline:
