@@ -23,7 +23,12 @@ from crash.probe import Original, Probe
 from crash.report import filled
 from otolith import Memory
 
-pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+# Signals and deadlines: seconds on an idle machine, minutes on a busy one.
+SECONDS = 280
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
+    pytest.mark.timeout(SECONDS + 20),
+]
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 
@@ -36,7 +41,7 @@ def crash(*arguments: str) -> dict[str, Any]:
         capture_output=True,
         text=True,
         encoding="utf-8",
-        timeout=100,
+        timeout=SECONDS,
         check=False,
     )
     assert done.stdout, done.stderr
@@ -63,7 +68,8 @@ def test_a_stopped_holder_is_named_and_reading_goes_on() -> None:
 
 
 def test_two_hundred_damaged_copies_give_the_right_answer_or_a_typed_error() -> None:
-    figures = crash("damage", "--count", "203", "--verify-touched", "0.1", "--verify-others", "0.02")
+    size = ("--count", "203", "--records", "60")
+    figures = crash("damage", *size, "--verify-touched", "0.1", "--verify-others", "0.02")
     kinds = figures["kinds"]
     assert set(kinds) == set(KINDS)
     assert sum(one["typed_error"] for one in kinds.values()) > 20

@@ -29,6 +29,7 @@ def parser() -> argparse.ArgumentParser:
     stops.add_argument("--terms", type=int, default=300, help="SIGTERMs")
     damage = runs.add_parser("damage", help="damaged copies of a store, each in a process of its own")
     damage.add_argument("--count", type=int, default=10_000)
+    damage.add_argument("--records", type=int, default=250, help="records in the store")
     damage.add_argument("--verify-touched", type=float, default=1.0, help="share verified, with an effect")
     damage.add_argument("--verify-others", type=float, default=0.1, help="share verified, without one")
     soak = runs.add_parser("soak", help="six processes for a long time")
@@ -50,9 +51,10 @@ def main() -> int:
     module = importlib.import_module(f".{name}", "crash")
     if name == "report":
         return int(module.run(**options))
+    load = os.getloadavg()[0]
     result = module.run(**options)
     result["machine"] = (
-        f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, "
+        f"{os.cpu_count()} cores (load {load:.1f} before the run), {platform.system()} {platform.machine()}, "
         f"Python {platform.python_version()}, otolith {version('otolith')}"
     )
     text = json.dumps(result, indent=2)

@@ -25,8 +25,6 @@ from .content import EMBEDDER, as_fields, fields_of, vector_of
 from .figures import spread
 from .probe import Findings, Original, Probe
 
-RECORDS = 250
-FORGOTTEN = 50
 DEADLINE = 20.0
 VERIFY_DEADLINE = 60.0
 PAGE = 4096
@@ -37,7 +35,7 @@ SAW = ("seen", "refused")
 HAS_VERIFY = hasattr(Memory, "verify") and importlib.util.find_spec("otolith.maintenance") is not None
 
 
-def _prepare(home: Path, seed: int, say: Callable[[Any], None]) -> None:
+def _prepare(home: Path, seed: int, records: int, say: Callable[[Any], None]) -> None:
     """Writes the store: created, changed and forgotten, in many transactions, with keys, dirs and vectors.
 
     The last commit forgets, so that a fall back to the one before is seen; the process ends by SIGKILL.
@@ -46,7 +44,7 @@ def _prepare(home: Path, seed: int, say: Callable[[Any], None]) -> None:
     memory = Memory.open(home, embedder=EMBEDDER)
     ids: dict[str, str] = {}
     forms: list[tuple[str, dict[str, Any]]] = []
-    for number in range(RECORDS + FORGOTTEN):
+    for number in range(records + records // 5):
         name = f"d-{number}"
         given = rng.random() < 0.5
         key = name if rng.random() < 0.4 else None
@@ -59,7 +57,7 @@ def _prepare(home: Path, seed: int, say: Callable[[Any], None]) -> None:
             renewed = {"body": None, "working_dir": None, **fields_of(name, "second")}
             forms.append((first.id, as_fields(memory.update(first.id, **renewed))))
     memory.embed_pending()
-    memory.forget(*rng.sample(sorted(ids.values()), FORGOTTEN))
+    memory.forget(*rng.sample(sorted(ids.values()), records // 5))
     say(forms)
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -77,22 +75,22 @@ def _describe(home: Path, say: Callable[[Any], None]) -> None:
         say([{episode.id: as_fields(episode) for episode in memory.episodes()}, rows])
 
 
-def original(root: Path, seed: int) -> Original:
+def original(root: Path, seed: int, records: int) -> Original:
     """The undamaged store, as a killed process left it and closed properly, and what it holds."""
     home = root / "original"
     file = home / "episodes.redb"
-    _, forms = ask("original", lambda say: _prepare(home, seed, say), 120)
+    _, forms = ask("original", lambda say: _prepare(home, seed, records, say), 120)
     if not forms:
         raise RuntimeError("the store could not be made")
     unclean = file.read_bytes()
     code, said = ask("describe", lambda say: _describe(home, say), 120)
     if code or not said:
         raise RuntimeError(f"the store cannot be read: exit {code}")
-    records, vectors = said[-1]
+    present, vectors = said[-1]
     earlier: dict[str, list[dict[str, Any]]] = {}
     for one, fields in forms[-1]:
         earlier.setdefault(one, []).append(fields)
-    return Original(home, (file.read_bytes(), unclean), records, vectors, earlier)
+    return Original(home, (file.read_bytes(), unclean), present, vectors, earlier)
 
 
 def damaged(image: bytes, kind: str, rng: random.Random) -> tuple[bytes, int]:
@@ -151,12 +149,12 @@ class Image:
 class Run:
     """All images of a run."""
 
-    def __init__(self, root: Path, count: int, seed: int, verify: tuple[float, float]) -> None:
+    def __init__(self, root: Path, count: int, seed: int, records: int, verify: tuple[float, float]) -> None:
         self.root = root
         self.count = count
         self.seed = seed
         self.verify_touched, self.verify_others = verify if HAS_VERIFY else (0.0, 0.0)
-        self.original = original(root, seed)
+        self.original = original(root, seed, records)
         self.images: list[Image] = []
         self.wrong: list[str] = []
 
@@ -217,12 +215,15 @@ class Run:
             self.wrong += [f"{where}: {text}" for text in wrong]
 
 
-def run(count: int, seed: int, verify_touched: float = 1.0, verify_others: float = 0.1) -> dict[str, Any]:
+def run(
+    count: int, seed: int, records: int = 250, verify_touched: float = 1.0, verify_others: float = 0.1
+) -> dict[str, Any]:
     """Damages `count` copies and tells what was seen.
 
     Args:
         count: Images; the kinds of damage take turns.
         seed: Of the store and of every damage: image n of a seed is always the same but for ids and times.
+        records: Records in the store.
         verify_touched: Share of the images with an effect that are verified.
         verify_others: Share of the images without any effect that are verified all the same.
     """
@@ -230,7 +231,7 @@ def run(count: int, seed: int, verify_touched: float = 1.0, verify_others: float
     root = Path(tempfile.mkdtemp(prefix="otolith-damage-", dir=shm if shm.is_dir() else None))
     began = time.monotonic()
     try:
-        whole = Run(root, count, seed, (verify_touched, verify_others))
+        whole = Run(root, count, seed, records, (verify_touched, verify_others))
         whole.all()
         result = _figures(whole, time.monotonic() - began)
     finally:

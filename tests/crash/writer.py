@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -33,8 +34,6 @@ class Job:
     lock_timeout: float = 30.0
     retry: str | None = None
     """A key whose write had no answer when the last process of this slot died."""
-    maintains: bool = False
-    """Whether it exports, verifies, compacts and backs up now and then."""
     slow: bool = False
     """Whether it writes in large batches only, so that it holds the lock most of the time."""
 
@@ -82,8 +81,6 @@ class Writer:
             (10, self._shared),
             (6, self._read_own),
         ]
-        if self.job.maintains:
-            kinds.append((1, self._maintain))
         if self.job.slow:
             kinds = [(1, self._many), (1, self._forget_where)]
         weights = [weight for weight, _ in kinds]
@@ -186,29 +183,6 @@ class Writer:
             hits = [hit.id for hit in self.memory.recall(word(name), legs=["lexical"])]
             if hits != [own.id]:
                 self._wrong(f"recall of the word of {name} ({own.id}) gave {hits}")
-
-    def _maintain(self) -> None:
-        """One of the long calls; those that a version does not have are left out."""
-        what = self.rng.choice(["export", "verify", "compact", "backup"])
-        if not hasattr(self.memory, what):
-            what = "export"
-        started = time.monotonic()
-        try:
-            if what == "export":
-                with open(os.devnull, "wb") as nowhere:
-                    self.memory.export(nowhere)
-            elif what == "backup":
-                getattr(self.memory, what)(
-                    self.job.home.parent / f"backup-{self.job.generation}-{self.count}"
-                )
-            else:
-                report = getattr(self.memory, what)()
-                if what == "verify" and not report.ok:
-                    self._wrong(f"verify beside writers: {report.problems[:3]}")
-        except StoreLocked:
-            pass  # maintenance of one that was killed a moment ago, or the deadline
-        self.count += 1
-        self.journal.note(**{"is": "maintained"}, what=what, ms=(time.monotonic() - started) * 1e3)
 
     # -- how it tells -------------------------------------------------------------------------------------
 
@@ -334,6 +308,43 @@ def read(job: Job, path: Path) -> None:
                 journal.note(
                     **{"is": "read"}, began=began, ms=(time.monotonic() - began) * 1e3, records=looked
                 )
+
+
+def maintain(job: Job, path: Path) -> None:
+    """A keeper's life: exports, and verifies, compacts and backs up where this version can."""
+    journal = Journal(path)
+    rng = random.Random(f"{job.seed}/{job.slot}/{job.generation}")
+    calls = [what for what in ("export", "verify", "compact", "backup") if hasattr(Memory, what)]
+    with Memory.open(job.home, embedder=EMBEDDER, config={"lock_timeout": job.lock_timeout}) as memory:
+        journal.note(**{"is": "keeping"})
+        while True:
+            what, began = rng.choice(calls), time.monotonic()
+            try:
+                wrong = _maintain(memory, what, job.home.parent / f"backup-{job.generation}")
+            except StoreLocked:
+                continue  # by maintenance that was killed a moment ago
+            except OtolithError as error:
+                wrong = f"{type(error).__name__}: {error}"
+            if wrong:
+                journal.note(**{"is": "wrong"}, text=f"{what} beside writers: {wrong}")
+            journal.note(**{"is": "maintained"}, what=what, ms=(time.monotonic() - began) * 1e3)
+
+
+def _maintain(memory: Memory, what: str, copy: Path) -> str:
+    if what == "export":
+        with open(os.devnull, "wb") as nowhere:
+            memory.export(nowhere)
+        return ""
+    if what != "backup":
+        report = getattr(memory, what)()
+        return "" if what == "compact" or report.ok else str(report.problems[:3])
+    getattr(memory, what)(copy)
+    try:
+        with Memory.open(copy, embedder=EMBEDDER, read_only=True) as copied:
+            wrong = [one.id for one in copied.episodes() if not is_right(as_fields(one))]
+    finally:
+        shutil.rmtree(copy)
+    return f"the copy has wrong content in {wrong[:3]}" if wrong else ""
 
 
 def _look(memory: Memory, rng: random.Random, journal: Journal) -> int:
