@@ -157,6 +157,7 @@ class Run:
         self.original = original(root, seed, records)
         self.images: list[Image] = []
         self.wrong: list[str] = []
+        self.kept: Path | None = None
 
     def all(self) -> None:
         """Each image, one after the other."""
@@ -166,9 +167,20 @@ class Run:
             content, at = damaged(self.original.images[number // len(KINDS) % 2], kind, rng)
             image = Image(number, kind, at)
             self.images.append(image)
+            found = len(self.wrong)
             self._probe(image, content)
             if rng.random() < (self.verify_touched if image.touched else self.verify_others):
                 self._verify(image, content, repair=image.touched and rng.random() < REPAIRED_SHARE)
+            if len(self.wrong) > found:
+                self._keep(image, content)
+
+    def _keep(self, image: Image, content: bytes) -> None:
+        """Puts an image that showed something where it can be looked into."""
+        if self.kept is None:
+            self.kept = Path(tempfile.mkdtemp(prefix="otolith-damaged-"))
+        home = self.kept / f"image-{image.number}"
+        home.mkdir()
+        (home / "episodes.redb").write_bytes(content)
 
     def _home(self, name: str, content: bytes) -> Path:
         home = self.root / name
@@ -273,6 +285,7 @@ def _figures(whole: Run, seconds: float) -> dict[str, Any]:
         "ok": not whole.wrong,
         "wrong": whole.wrong[:40],
         "wrong_count": len(whole.wrong),
+        "kept": None if whole.kept is None else str(whole.kept),
         "seed": whole.seed,
         "seconds": seconds,
         "file_bytes": len(whole.original.images[0]),

@@ -93,6 +93,7 @@ def _verify_table(run: dict[str, Any]) -> list[str]:
 def soak(run: dict[str, Any]) -> list[str]:
     """What a long time showed."""
     measured = {f"`{what}` {share}, ms": f"{what}_{share}_ms" for what in CALLS for share in ("p50", "p99")}
+    measured["a fixed piece of work and a sync, ms"] = "control_ms"
     measured["file over payload"] = "file_over_payload"
     rows = [
         (what, f"{run[name]['first_third']:.2f}", f"{run[name]['last_third']:.2f}")
