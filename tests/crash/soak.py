@@ -115,7 +115,7 @@ def _resident(pid: int) -> float:
 
 
 def _control(root: Path) -> float:
-    """Milliseconds of a fixed piece of work and a synced 4 KiB append: how busy the machine and its disk are."""
+    """Milliseconds of some fixed work and a synced 4 KiB append: how busy machine and disk are."""
     began, rounds = time.monotonic(), 5
     with (root / "control").open("wb") as file:
         for _ in range(rounds):
