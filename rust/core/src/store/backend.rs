@@ -20,6 +20,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 #[cfg(test)]
+use super::crash_tests::RecordedFile;
+#[cfg(test)]
 use super::fault::FaultPlan;
 
 /// The byte redb locks for a write transaction in multi-writer mode (a test fails should that ever change).
@@ -55,6 +57,19 @@ impl BackendFault {
 enum Medium {
     File(FileBackend),
     Memory(InMemoryBackend),
+    #[cfg(test)]
+    Recorded(RecordedFile),
+}
+
+#[cfg(test)]
+impl Medium {
+    /// The same with a log of its changes, if the plan wants one.
+    fn recorded(self, plan: Option<&FaultPlan>) -> Self {
+        match (self, plan.and_then(|plan| plan.recorder.clone())) {
+            (Self::File(file), Some(recorder)) => Self::Recorded(RecordedFile { file, recorder }),
+            (medium, _) => medium,
+        }
+    }
 }
 
 /// How long short locks are waited for, in milliseconds; shortened when the handle is closed.
@@ -95,6 +110,8 @@ macro_rules! on_medium {
         match &$self.medium {
             Medium::File($medium) => $call,
             Medium::Memory($medium) => $call,
+            #[cfg(test)]
+            Medium::Recorded($medium) => $call,
         }
     };
 }
@@ -111,9 +128,12 @@ impl Backend {
         let registration = Some(fork::register(std::os::fd::AsRawFd::as_raw_fd(&file)));
         #[cfg(not(unix))]
         let registration = None;
+        let medium = Medium::File(FileBackend::new(file)?);
+        #[cfg(test)]
+        let medium = medium.recorded(faults.as_deref());
         Ok(Self {
             _registration: registration,
-            medium: Medium::File(FileBackend::new(file)?),
+            medium,
             pid: std::process::id(),
             patience,
             note,

@@ -1,5 +1,6 @@
 //! Faults for tests: the nth call of a kind fails with an error of the operating system, once or from then on.
 
+use super::crash_tests::Recorder;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -28,9 +29,16 @@ pub(super) struct FaultPlan {
     rules: Mutex<Vec<Rule>>,
     struck: AtomicU64,
     panics: AtomicBool,
+    /// What every file is recorded in.
+    pub(super) recorder: Option<Arc<Recorder>>,
 }
 
 impl FaultPlan {
+    /// Nothing fails, everything is recorded.
+    pub(super) fn recording(recorder: &Arc<Recorder>) -> Self {
+        Self { recorder: Some(Arc::clone(recorder)), ..Self::default() }
+    }
+
     /// The call number `nth` (from 0) of kind `call` from now on fails with `errno`.
     pub(super) fn arm(&self, call: Call, nth: u64, errno: i32, lasting: bool) {
         self.rules.lock().unwrap().push(Rule { call, countdown: nth, errno, lasting });

@@ -12,6 +12,8 @@
 mod backend;
 mod compact;
 mod copy;
+#[cfg(test)]
+mod crash_tests;
 mod draft;
 mod failure;
 #[cfg(test)]
