@@ -18,16 +18,47 @@ pub(super) enum Violation {
     State(#[allow(dead_code, reason = "shown by Debug")] String),
 }
 
-/// Opens an image, compares it, writes to it. Returns which of the allowed states it is in.
-pub(super) fn check(home: &Path, image: &[u8], allowed: &[&Rows], deep: bool) -> Result<usize, Violation> {
-    let failed = |what: &str, error: Error| Violation::Error(format!("{what}: {error}"));
+/// What an image was found to be.
+pub(super) struct Found {
+    /// It holds more than was acknowledged.
+    pub(super) in_flight: bool,
+    /// It could be read before it was repaired, and that was tried.
+    pub(super) read_only: bool,
+}
+
+fn failed(what: &str, error: &Error) -> Violation {
+    Violation::Error(format!("{what}: {error}"))
+}
+
+/// Opens an image only to read. Returns what it shows, nothing if it has to be repaired first.
+fn check_read_only(home: &Path, image: &[u8]) -> Result<Option<Rows>, Violation> {
     let path = home.join(STORE_FILE);
     put_sparse(&path, image);
-    let store = Store::open(home, &StoreOptions::default()).map_err(|e| failed("open", e))?;
-    let found = rows_of(&store).map_err(|e| failed("read", e))?;
+    let found = match Store::open(home, &StoreOptions { read_only: true, ..StoreOptions::default() }) {
+        Ok(store) => Some(rows_of(&store).map_err(|e| failed("read read-only", &e))?),
+        Err(Error::Store { message, .. }) if message.contains("cannot be repaired read-only") => None,
+        Err(error) => return Err(failed("open read-only", &error)),
+    };
+    if std::fs::read(&path).unwrap() != image {
+        return Err(Violation::State("a reader changed the file".to_owned()));
+    }
+    Ok(found)
+}
+
+/// Opens an image, compares it, writes to it. With `deep` it is
+/// read without a writer before, and redb checks every page after.
+pub(super) fn check(home: &Path, image: &[u8], allowed: &[&Rows], deep: bool) -> Result<Found, Violation> {
+    let seen = if deep { check_read_only(home, image)? } else { None };
+    let path = home.join(STORE_FILE);
+    put_sparse(&path, image);
+    let store = Store::open(home, &StoreOptions::default()).map_err(|e| failed("open", &e))?;
+    let found = rows_of(&store).map_err(|e| failed("read", &e))?;
     let Some(state) = allowed.iter().position(|state| **state == found) else {
         return Err(Violation::State(difference(&found, allowed)));
     };
+    if seen.as_ref().is_some_and(|seen| *seen != found) {
+        return Err(Violation::State("a reader saw another state than the writer after it".to_owned()));
+    }
     let probe = new_episode(&Model::default(), &mut Random(image.len() as u64));
     let stored = probe.clone();
     let sequence = store
@@ -35,14 +66,14 @@ pub(super) fn check(home: &Path, image: &[u8], allowed: &[&Rows], deep: bool) ->
             view.put_episode(&stored, None)?;
             view.last_sequence()
         })
-        .map_err(|e| failed("write", e))?;
-    let back = store.read(|view| view.episode(probe.id)).map_err(|e| failed("read back", e))?;
+        .map_err(|e| failed("write", &e))?;
+    let back = store.read(|view| view.episode(probe.id)).map_err(|e| failed("read back", &e))?;
     if back.as_ref() != Some(&probe) {
         return Err(Violation::State("the record written after the crash is not there".to_owned()));
     }
-    store.close().map_err(|e| failed("close", e))?;
-    let store = Store::open(home, &StoreOptions::default()).map_err(|e| failed("open again", e))?;
-    let mut after = rows_of(&store).map_err(|e| failed("read again", e))?;
+    store.close().map_err(|e| failed("close", &e))?;
+    let store = Store::open(home, &StoreOptions::default()).map_err(|e| failed("open again", &e))?;
+    let mut after = rows_of(&store).map_err(|e| failed("read again", &e))?;
     // Without the probe it is what it was.
     let probes = |key: &[u8]| key.windows(16).any(|part| part == probe.id.as_bytes());
     after.retain(|(table, key), body| {
@@ -61,7 +92,7 @@ pub(super) fn check(home: &Path, image: &[u8], allowed: &[&Rows], deep: bool) ->
         builder.set_concurrency_mode(ConcurrencyMode::MultiWriter).set_check_integrity_on_open(true);
         drop(builder.open(&path).map_err(|e| Violation::Error(format!("integrity: {e}")))?);
     }
-    Ok(state)
+    Ok(Found { in_flight: state > 0, read_only: seen.is_some() })
 }
 
 /// Writes what is not zero: most of a small file is.

@@ -30,7 +30,7 @@ const WORKLOADS: u64 = 3;
 const POWER_CUTS: usize = 2;
 /// Crashes of a workload after which the opening that follows is recorded and crashed as well.
 const SECOND_CRASHES: usize = 3;
-/// One in so many images has all its pages checked by redb.
+/// One in so many images is opened read-only first and has all its pages checked by redb afterwards.
 const DEEP: u64 = 8;
 
 /// Splitmix64: a test says by its seed what it did.
@@ -88,6 +88,7 @@ struct Figures {
     power_cuts: AtomicU64,
     in_flight: AtomicU64,
     deep: AtomicU64,
+    read_only: AtomicU64,
     violations: Mutex<Vec<(String, Violation)>>,
 }
 
@@ -111,7 +112,8 @@ impl Figures {
             ("images of killed processes", count(&self.killed)),
             ("images of power cuts", count(&self.power_cuts)),
             ("images that hold a commit that was in flight", count(&self.in_flight)),
-            ("images of which redb checked every page", count(&self.deep)),
+            ("images that were opened read-only first, and checked page by page after", count(&self.deep)),
+            ("of them, readable before a writer repaired them", count(&self.read_only)),
             ("errors", errors as u64),
             ("wrong states", (violations.len() - errors) as u64),
             ("seconds", took.as_secs()),
@@ -161,7 +163,10 @@ fn crash_everywhere(
             add(if killed { &figures.killed } else { &figures.power_cuts }, 1);
             add(&figures.deep, usize::from(deep));
             match check(home, &image, &allowed, deep) {
-                Ok(state) => add(&figures.in_flight, usize::from(state > 0)),
+                Ok(found) => {
+                    add(&figures.in_flight, usize::from(found.in_flight));
+                    add(&figures.read_only, usize::from(found.read_only));
+                }
                 Err(violation) => {
                     let what = if killed { "killed" } else { "power cut" };
                     let name = format!("{name}, {what} after call {done} of {}", run.entries.len());
@@ -227,7 +232,7 @@ fn crash_at_every_call_leaves_what_was_acknowledged() {
     let violations = figures.violations.get_mut().unwrap();
     let first = &violations[..violations.len().min(5)];
     assert!(violations.is_empty(), "{} violations, the first: {first:#?}", violations.len());
-    for seen in [figures.resized, figures.second, figures.in_flight, figures.deep] {
+    for seen in [figures.resized, figures.second, figures.in_flight, figures.deep, figures.read_only] {
         assert!(seen.into_inner() > 0, "the workloads did not go where they should");
     }
 }
