@@ -23,7 +23,7 @@ IMAGES ?= 10000
 MINUTES ?= 20
 SEED ?= 1
 
-.PHONY: help demo test test-rust test-python test-long lint fmt bench bench-docs crash soak build clean
+.PHONY: help demo test test-rust test-python test-long lint fmt bench bench-docs bench-store crash soak build clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -75,6 +75,9 @@ crash: build $(VENV)/.test ## kills, stops and damages for about an hour; sizes:
 soak: build $(VENV)/.test ## six processes for MINUTES (20): memory, file and latency must stay flat
 	$(CRASH) soak --minutes $(MINUTES) --seed $(SEED) --json .benchmarks/soak.json
 	$(CRASH) report docs/reliability.md .benchmarks/soak.json
+
+bench-store: ## the store against bare redb and the sync floor: 100,000 records, several processes, a few minutes
+	cargo bench -p otolith-core --locked --bench store
 
 build: $(VENV)/.made ## the package, optimised, into .venv
 	@echo "== Build (the first time takes two to three minutes)"
