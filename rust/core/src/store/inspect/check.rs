@@ -42,7 +42,7 @@ impl Checker {
         &mut self,
         kind: ProblemKind,
         table: &str,
-        id: impl ToString,
+        id: &(impl std::fmt::Display + ?Sized),
         detail: impl Into<String>,
     ) {
         self.problems.push(Problem {
@@ -68,7 +68,7 @@ impl Checker {
                 self.embedders.insert(number, embedder.dim);
             }
             (Key::Chunk(embedder, id, chunk), Row::Vector(vector)) => {
-                self.vector(embedder, id, chunk, *vector)
+                self.vector(embedder, id, chunk, *vector);
             }
             // A key is read for its table, and a row for its key.
             _ => {}
@@ -81,7 +81,7 @@ impl Checker {
             self.unreadable.insert(*id);
         }
         let id = key.map_or_else(|| shown.to_owned(), ToString::to_string);
-        self.problem(ProblemKind::Row, table.name(), id, fault.to_string());
+        self.problem(ProblemKind::Row, table.name(), &id, fault.to_string());
     }
 
     /// All rows of a table were handed over.
@@ -142,12 +142,12 @@ impl Checker {
                 self.problem(
                     ProblemKind::Mismatch,
                     "keys",
-                    shown,
+                    &shown,
                     format!("leads to {id}, which has another key"),
                 );
             }
         } else if !self.known(id.as_bytes()) {
-            self.problem(ProblemKind::Orphan, "keys", shown, format!("leads to {id}, which is not there"));
+            self.problem(ProblemKind::Orphan, "keys", &shown, format!("leads to {id}, which is not there"));
         }
     }
 
@@ -157,10 +157,10 @@ impl Checker {
             if expected.dir.as_deref() == Some(dir) {
                 expected.dir_seen = true;
             } else {
-                self.problem(ProblemKind::Mismatch, "cwd_index", shown, "the record has another directory");
+                self.problem(ProblemKind::Mismatch, "cwd_index", &shown, "the record has another directory");
             }
         } else if !self.known(&id) {
-            self.problem(ProblemKind::Orphan, "cwd_index", shown, "there is no such record");
+            self.problem(ProblemKind::Orphan, "cwd_index", &shown, "there is no such record");
         }
     }
 
@@ -245,7 +245,7 @@ impl Checker {
             }
         }
         for (table, id, detail) in missing {
-            self.problem(ProblemKind::Missing, table, id_text(&id), detail);
+            self.problem(ProblemKind::Missing, table, &id_text(&id), detail);
         }
     }
 
@@ -277,7 +277,7 @@ impl Checker {
         }
         found.sort();
         for (kind, table, id, detail) in found {
-            self.problem(kind, table, id_text(&id), detail);
+            self.problem(kind, table, &id_text(&id), detail);
         }
         let said = self.last_sequence();
         if let Some(said) = said

@@ -41,10 +41,8 @@ impl LostFound {
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let written = options.open(&path).and_then(|mut file| {
-            file.write_all(bytes)?;
-            file.sync_all()
-        });
+        // Not synced one by one: the damaged file has the same bytes.
+        let written = options.open(&path).and_then(|mut file| file.write_all(bytes));
         written.map_err(|error| Context::new(&self.home, &path).io(error))?;
         Ok(name)
     }

@@ -16,6 +16,8 @@ mod report;
 mod row;
 mod salvage;
 mod still;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 pub use report::{Loss, Problem, ProblemKind, Repaired, Verified};
@@ -24,6 +26,7 @@ use super::copy::Progress;
 use super::failure::Context;
 use super::{Store, StoreOptions};
 use crate::error::{Error, Result};
+use crate::ids::RecordId;
 use check::Checker;
 use fixedbitset::FixedBitSet;
 use overlay::Overlay;
@@ -202,7 +205,14 @@ impl Inspection {
 const CHECK_CACHE: usize = 64 << 20;
 
 fn judge(table: Table, found: Found<'_>, checker: &mut Checker, on_row: &mut dyn FnMut(&Judged<'_>)) {
-    let Some(key) = Key::parse(table, found.key) else {
+    let key = Key::parse(table, found.key);
+    // Of a damaged page, what has no id any more is not a row to tell of: the page is told of, and kept.
+    let named = key.as_ref().and_then(Key::record).is_some_and(|id| RecordId::from_bytes(id).is_ok());
+    let told = found.whole || named;
+    let Some(key) = key else {
+        if !told {
+            return;
+        }
         let fault = row::RowFault::Foreign(format!("its key is none of the table {}", table.name()));
         checker.bad_row(table, None, &row::hex(found.key), &fault);
         on_row(&Judged { table, key: None, found, row: Err(&fault) });
@@ -213,6 +223,7 @@ fn judge(table: Table, found: Found<'_>, checker: &mut Checker, on_row: &mut dyn
             on_row(&Judged { table, key: Some(&key), found, row: Ok(&row) });
             checker.row(key, &row);
         }
+        Err(_) if !told => {}
         Err(fault) => {
             on_row(&Judged { table, key: Some(&key), found, row: Err(&fault) });
             checker.bad_row(table, Some(&key), "", &fault);

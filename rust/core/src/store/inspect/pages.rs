@@ -214,17 +214,21 @@ impl Pages {
         if self.len < expected || (!unclean && self.len != expected) || !self.len.is_multiple_of(PAGE) {
             faults.push(format!("the file has {} bytes where its header says {expected}", self.len));
         }
-        let mut slots = [None, None];
-        for (slot, start) in slots.iter_mut().zip(SLOTS) {
-            *slot = self.slot(&bytes[start..start + SLOT], start, &mut faults);
-        }
         let primary = usize::from(flags & PRIMARY != 0);
+        let mut slots = [None, None];
+        for (n, slot) in slots.iter_mut().enumerate() {
+            let start = SLOTS[n];
+            let mut found = Vec::new();
+            *slot = self.slot(&bytes[start..start + SLOT], start, &mut found);
+            // A commit that was being written when the power went leaves the other slot torn.
+            if n == primary || !unclean {
+                faults.append(&mut found);
+            }
+        }
         let [first, second] = slots;
         let (mut current, previous) = if primary == 0 { (first, second) } else { (second, first) };
         if current.is_none() {
             faults.push("the commit in use cannot be read in its header".to_owned());
-        } else if previous.is_none() {
-            faults.push("the commit before the present one cannot be read in its header".to_owned());
         }
         if let (Some(now), Some(before)) = (current, previous)
             && before.transaction > now.transaction

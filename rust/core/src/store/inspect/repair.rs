@@ -9,7 +9,7 @@ use super::super::compact::swap;
 use super::super::copy::Progress;
 use super::super::draft::{Draft, DraftTables};
 use super::super::failure::Context;
-use super::super::handle::{Place, identity_of, sync_parent};
+use super::super::handle::{Place, sync_parent};
 use super::super::maintenance::MaintenanceLock;
 use super::super::rows::{Change, Operation, RecordKind};
 use super::super::seal::{seal, seal_parts};
@@ -98,7 +98,10 @@ impl Store {
         }
         let lost = keep_rows(&mut found, &pages, &salvage, &context)?;
         let lost_found = found.finish()?;
-        still.check_place(&place, &context)?;
+        if !still.is_in_place(&place, &context)? {
+            let message = "was replaced while it was repaired; nothing was changed, verify it again";
+            return Err(context.store(message, None));
+        }
         let kept_as = keep_original(&place, &context)?;
         swap(&draft, &place)?;
         before.held_ms = still.held_ms();
@@ -229,7 +232,12 @@ impl Rebuild<'_> {
         lost.sort_unstable();
         lost.dedup();
         let gone = lost.into_iter().map(|id| Ok((id, Operation::Delete)));
-        let there = episodes.iter().map(|(id, _)| Ok((RecordId::from_bytes(*id)?, Operation::Put)));
+        // What a record had last: should this file be damaged in turn, that tells whether vectors are missing.
+        let embedded = self.salvage.embedded();
+        let there = episodes.iter().map(|(id, _)| {
+            let last = if embedded.contains(id) { Operation::Embed } else { Operation::Put };
+            Ok((RecordId::from_bytes(*id)?, last))
+        });
         let rows = gone.chain(there).collect::<Result<Vec<_>>>()?;
         for batch in rows.chunks(20_000) {
             draft.write(|tables| {
@@ -313,12 +321,11 @@ fn keep_rows(
         let name = row.key.as_ref().map_or_else(|| format!("byte {}", row.at.offset), ToString::to_string);
         let file = found.keep(&format!("{}-{name}", row.table.name()), &read(row.at)?)?;
         let known = lost.iter_mut().find(|loss| loss.table == row.table.name() && loss.id == name);
-        match known {
-            Some(loss) => loss.file = Some(file),
-            None => {
-                let detail = "the row cannot be read".to_owned();
-                lost.push(Loss { table: row.table.name().to_owned(), id: name, detail, file: Some(file) });
-            }
+        if let Some(loss) = known {
+            loss.file = Some(file);
+        } else {
+            let detail = "the row cannot be read".to_owned();
+            lost.push(Loss { table: row.table.name().to_owned(), id: name, detail, file: Some(file) });
         }
     }
     for (table, key, at, reason) in &salvage.left {
@@ -361,15 +368,4 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     let mut target = options.open(to)?;
     io::copy(&mut source, &mut target)?;
     target.sync_all()
-}
-
-impl Still {
-    /// That its path still leads to it.
-    fn check_place(&self, place: &Place, context: &Context) -> Result<()> {
-        let found = fs::symlink_metadata(&place.path).map_err(|error| context.io(error))?;
-        if identity_of(&found) == self.identity {
-            return Ok(());
-        }
-        Err(context.store("was replaced while it was repaired; nothing was changed, verify it again", None))
-    }
 }

@@ -111,6 +111,11 @@ impl Key {
         }
     }
 
+    /// The record that a row of `episodes` or `embeddings` is of.
+    pub(super) fn record(&self) -> Option<[u8; 16]> {
+        self.episode().or_else(|| self.chunk().map(|(_, id, _)| id))
+    }
+
     /// The parts, of a key of `embeddings`.
     pub(super) fn chunk(&self) -> Option<(u32, [u8; 16], u32)> {
         match self {

@@ -14,6 +14,7 @@ use super::walk::{Found, TreeState, visit};
 use crate::episode::{EmbeddedText, Episode};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
@@ -323,18 +324,9 @@ impl Salvage {
             if !wanted || self.embeddings.contains_key(&key) {
                 continue;
             }
-            let hash = match hashes.get(&key.1) {
-                Some(hash) => *hash,
-                None => {
-                    let value = pages.read(at.offset, at.len)?;
-                    let row = decode(Table::Episodes, &Key::Episode(key.1), &value);
-                    let hash = match row {
-                        Ok(Row::Episode(episode)) => Some(EmbeddedText::of(&episode).hash.cast_signed()),
-                        _ => None,
-                    };
-                    hashes.insert(key.1, hash);
-                    hash
-                }
+            let hash = match hashes.entry(key.1) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(free) => *free.insert(text_hash(key.1, &pages.read(at.offset, at.len)?)),
             };
             // Of a vector, the text says whether it is meant.
             if let Some(version) = versions.iter().find(|version| Some(version.mark) == hash) {
@@ -369,15 +361,43 @@ impl Salvage {
                 self.losses.push(loss(Table::Embeddings, key, detail));
             }
         }
+        if !self.whole(Table::Embeddings) {
+            let embedded = self.embedded();
+            let mut bare: Vec<String> = said
+                .iter()
+                .filter(|(id, (last, _))| *last == Operation::Embed && self.episodes.contains_key(*id))
+                .filter(|(id, _)| !embedded.contains(*id))
+                .map(|(id, _)| id_text(id))
+                .filter(|id| !self.losses.iter().any(|loss| loss.id.starts_with(id)))
+                .collect();
+            bare.sort_unstable();
+            for id in bare {
+                let detail = "its vectors are lost; `otolith embed` makes them anew".to_owned();
+                self.losses.push(loss(Table::Embeddings, id, detail));
+            }
+        }
         if self.changes.is_empty() && !self.whole(Table::Changes) || self.has_holes() {
             let detail = "parts of the change feed cannot be read, so records may be lost that nothing names";
             self.losses.push(loss(Table::Changes, String::new(), detail.to_owned()));
         }
     }
 
+    /// Records that have vectors, whosever.
+    pub(super) fn embedded(&self) -> BTreeSet<[u8; 16]> {
+        self.embeddings.keys().map(|(_, id, _)| *id).collect()
+    }
+
     fn has_holes(&self) -> bool {
         let rows = self.changes.len() as u64;
         !self.whole(Table::Changes) && rows < self.last_sequence()
+    }
+}
+
+/// What vectors of a record's present text are marked with.
+fn text_hash(id: [u8; 16], value: &[u8]) -> Option<i128> {
+    match decode(Table::Episodes, &Key::Episode(id), value) {
+        Ok(Row::Episode(episode)) => Some(EmbeddedText::of(&episode).hash.cast_signed()),
+        _ => None,
     }
 }
 

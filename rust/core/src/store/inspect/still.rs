@@ -7,7 +7,7 @@ use super::super::holder::HolderNote;
 use super::super::{STORE_FILE, StoreOptions};
 use crate::error::{Error, Lock, Result};
 use redb::{BackendError, StorageBackend};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::ops::Bound;
 use std::path::Path;
@@ -16,6 +16,9 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 const BYTE: (Bound<u64>, Bound<u64>) = (Bound::Included(WRITER_BYTE), Bound::Included(WRITER_BYTE));
+
+/// How often another file may be at the path once the lock was got.
+const ATTEMPTS: usize = 5;
 
 /// The file, with its writer lock held. Readers go on.
 pub(super) struct Still {
@@ -32,6 +35,17 @@ impl Still {
     /// Opens the file of `place` and waits for its writer lock until the deadline; `read_only` takes a file that this
     /// user may not write, and goes without.
     pub(super) fn open(place: &Place, context: &Context, read_only: bool) -> Result<Self> {
+        for _ in 0..ATTEMPTS {
+            let still = Self::open_once(place, context, read_only)?;
+            if still.is_in_place(place, context)? {
+                return Ok(still);
+            }
+            // Compacted while the lock was waited for: what is locked now is a file that nobody reads any more.
+        }
+        Err(context.store("is replaced again and again by another program; stop it, then repeat", None))
+    }
+
+    fn open_once(place: &Place, context: &Context, read_only: bool) -> Result<Self> {
         let (file, locked) = match place.open_file(true, context) {
             Ok(file) => (file, true),
             Err(Error::Store { source: Some(error), .. })
@@ -62,6 +76,12 @@ impl Still {
         let patience = Patience::new(place.lock_timeout);
         let backend = place.backend(file, &patience, None).map_err(|e| context.fail(e))?;
         Ok(Self { backend: Arc::new(backend), locked: false, identity, since: Instant::now() })
+    }
+
+    /// Whether its path still leads to it.
+    pub(super) fn is_in_place(&self, place: &Place, context: &Context) -> Result<bool> {
+        let found = fs::symlink_metadata(&place.path).map_err(|error| context.io(error))?;
+        Ok(identity_of(&found) == self.identity)
     }
 
     /// How long writers have been held, in milliseconds.

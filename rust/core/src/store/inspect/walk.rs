@@ -8,6 +8,8 @@ use std::io;
 
 /// No tree of a real file is deeper.
 const DEPTH: usize = 64;
+/// How often the bytes of a page may be read as rows.
+const READINGS: usize = 4;
 /// After so many bytes the caller hears of it.
 const TOLD_BYTES: u64 = 1 << 20;
 
@@ -215,9 +217,12 @@ pub(super) fn visit(
     whole: bool,
     on_row: OnRow<'_>,
 ) -> io::Result<u64> {
-    let mut rows = 0;
+    let (mut rows, mut budget) = (0, READINGS * bytes.len());
     for n in 0..leaf.count() {
         if let Some((key, value)) = leaf.row(n) {
+            // Only garbage has rows that overlap again and again.
+            let Some(left) = budget.checked_sub(key.len() + value.len()) else { break };
+            budget = left;
             rows += 1;
             let start = offset + value.start as u64;
             on_row(Found { key: &bytes[key], value: &bytes[value], offset: start, whole })?;
@@ -231,13 +236,17 @@ pub(super) fn visit(
 fn likeliest<'b>(bytes: &'b [u8], shape: Shape<'_>) -> Option<Leaf<'b>> {
     let table = shape.table?;
     let own = usize::from(u16::from_le_bytes(*bytes.get(2..)?.first_chunk()?));
-    let most = bytes.len() / (ENVELOPE + 4 + shape.key.unwrap_or(5)) + 1;
+    // Pages that are larger hold one large row, or few.
+    let most = bytes.len().min(PAGE as usize) / (ENVELOPE + 4 + shape.key.unwrap_or(5)) + 1;
     let mut best = None;
     for count in std::iter::once(own).chain(1..=most) {
         let leaf = Leaf::assumed(bytes, count, shape.key, shape.value);
-        let rows = (0..count).filter_map(|n| leaf.row(n));
-        let whole =
-            rows.filter(|(key, value)| is_row(table, &bytes[key.clone()], &bytes[value.clone()])).count();
+        let mut whole = 0;
+        visit(bytes, leaf, 0, false, &mut |found| {
+            whole += usize::from(is_row(table, found.key, found.value));
+            Ok(())
+        })
+        .ok()?;
         if whole > best.map_or(0, |(most, _)| most) {
             best = Some((whole, leaf));
         }
