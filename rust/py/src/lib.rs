@@ -61,7 +61,7 @@ fn holder<'py>(home: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyDict>>>
 /// Raises:
 ///     StoreError: The system does not tell.
 #[pyfunction]
-fn file_system(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
+fn file_system(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Bound<'_, PyDict>> {
     let found = door::run(py, move || otolith_core::store::file_system(&path))?;
     let dict = PyDict::new(py);
     dict.set_item("name", found.name)?;

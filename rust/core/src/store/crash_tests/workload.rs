@@ -52,6 +52,8 @@ fn recorded(home: &Path, recorder: &Arc<Recorder>, create: bool) -> Store {
         cache_bytes: options.cache_bytes,
         lock_timeout: options.lock_timeout,
         faults: Some(Arc::new(FaultPlan::recording(recorder))),
+        mode: crate::store::Mode::Shared,
+        file_system: None,
     };
     Store::open_place(place, &options).unwrap()
 }
