@@ -68,11 +68,12 @@ def _compare(home: Path, original: Original, say: Callable[[Any], None]) -> None
     wrong = []
     with Memory.open(home, embedder=EMBEDDER) as memory:
         seen = {episode.id: as_fields(episode) for episode in memory.episodes()}
-        for one, fields in seen.items():
+        if back := sorted(seen.keys() - original.records.keys()):
+            wrong.append(f"repair: {len(back)} forgotten records came back: {back[:3]}")
+        for one in seen.keys() & original.records.keys():
+            fields = seen[one]
             # An earlier form may be all that is left of a record, but what was forgotten stays forgotten.
-            if one not in original.records:
-                wrong.append(f"repair: {one} was forgotten and came back")
-            elif fields != original.records[one] and fields not in original.earlier.get(one, ()):
+            if fields != original.records[one] and fields not in original.earlier.get(one, ()):
                 wrong.append(f"repair: {one} came back as {fields}")
         if memory.status().unreadable:
             wrong.append("repair: the new file has rows that cannot be read")
