@@ -109,7 +109,7 @@ pub enum Error {
         waited_ms: u64,
     },
     /// Bytes on disk are not what was written.
-    #[error("{path}: {detail}. Nothing was changed; keep the file and restore a backup beside it", path = path.display())]
+    #[error("{path}: {detail}. Nothing was changed; save what can be read with `otolith verify --repair`, or restore a backup beside it", path = path.display())]
     StoreCorrupt {
         /// The damaged file.
         path: PathBuf,

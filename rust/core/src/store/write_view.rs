@@ -8,6 +8,7 @@ use super::view::{ReadView, Source};
 use crate::episode::{Episode, Scope};
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
+use redb::ReadableTable;
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Deref;
 
@@ -93,12 +94,19 @@ impl<'t> WriteView<'t> {
             }
         }
         let value = seal("episodes", id, &json);
-        self.read
-            .tables_to_write()?
-            .episodes
-            .borrow_mut()
-            .insert(id, value.as_slice())
-            .map_err(|e| self.read.context.fail(e))?;
+        {
+            let mut table = self.read.tables_to_write()?.episodes.borrow_mut();
+            table.insert(id, value.as_slice()).map_err(|e| self.read.context.fail(e))?;
+            // A page that lies in the place of another takes the row in and is not where it is looked for: about a
+            // microsecond, so that nothing is acknowledged that cannot be found.
+            let found = table.get(id).map_err(|e| self.read.context.fail(e))?;
+            if found.is_none_or(|found| found.value() != value) {
+                return Err(self.read.context.corrupt(format!(
+                    "table episodes, row {}: what was written there is not found again",
+                    episode.id
+                )));
+            }
+        }
         if !same_dir {
             self.read.tables_to_write()?.put_dir(episode).map_err(|e| self.read.context.fail(e))?;
         }

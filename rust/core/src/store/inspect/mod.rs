@@ -159,6 +159,11 @@ impl Inspection {
         self.bad.iter().filter(of_records).any(|bad| !bad.mended && (bad.rows || !bad.passed))
     }
 
+    /// Whether the file ends before a page that it leads to.
+    fn is_cut_off(&self, file_len: u64) -> bool {
+        self.bad.iter().any(|bad| bad.at.offset.saturating_add(bad.at.len) > file_len)
+    }
+
     fn tell_bad_pages(&mut self) {
         let mut problems = Vec::new();
         for bad in &self.bad {

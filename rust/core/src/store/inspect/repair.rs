@@ -23,6 +23,7 @@ use super::row::{Key, Row, RowFault, Table, decode, id_text};
 use super::salvage::{Salvage, Spot};
 use super::still::{self, Still};
 use super::{Inspection, Judged};
+use crate::episode::SCHEMA_VERSION;
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
 use crate::time::{Clock, SystemClock};
@@ -66,6 +67,7 @@ impl Store {
         inspection.checker.check_format(&place.path)?;
         salvage.trees(inspection.checker.trees());
         salvage.content_lost = inspection.content_lost();
+        salvage.cut_off = inspection.is_cut_off(pages.file_len());
         let mut before = inspection.finish(&still, half, !distrust);
         if before.problems.is_empty() && !distrust {
             before.held_ms = still.held_ms();
@@ -304,6 +306,40 @@ fn check_draft(draft: &Draft, place: &Place, context: &Context) -> Result<()> {
     }
 }
 
+/// Records that are good and may have been forgotten: an export without its last line, which
+/// `otolith import --partial` reads.
+const HELD_BACK: &str = "records.jsonl";
+
+#[derive(Default)]
+struct HeldBack {
+    lines: Vec<u8>,
+    count: usize,
+}
+
+impl HeldBack {
+    /// One record as it is stored, which is one line of JSON.
+    fn add(&mut self, body: &[u8]) {
+        self.lines.extend_from_slice(body);
+        self.lines.push(b'\n');
+        self.count += 1;
+    }
+
+    fn keep(self, found: &mut LostFound) -> Result<()> {
+        if self.count == 0 {
+            return Ok(());
+        }
+        let first = serde_json::json!({
+            "otolith": "export",
+            "format": 1,
+            "schema_version": SCHEMA_VERSION,
+            "records": self.count,
+            "home_embedder": null,
+        });
+        let bytes = [first.to_string().as_bytes(), b"\n", &self.lines].concat();
+        found.keep(HELD_BACK, &bytes).map(drop)
+    }
+}
+
 /// Puts what cannot be used beside the store. Returns what was lost, each with the name of its file.
 fn keep_rows(
     found: &mut LostFound,
@@ -328,13 +364,20 @@ fn keep_rows(
             lost.push(Loss { table: row.table.name().to_owned(), id: name, detail, file: Some(file) });
         }
     }
+    let mut held_back = HeldBack::default();
     for (table, key, at, reason) in &salvage.left {
         let value = read(*at)?;
         let body = super::row::body(*table, key, &value).unwrap_or(&value);
-        let file = found.keep(&format!("{}-{key}", table.name()), body)?;
+        let file = if *table == Table::Episodes {
+            held_back.add(body);
+            HELD_BACK.to_owned()
+        } else {
+            found.keep(&format!("{}-{key}", table.name()), body)?
+        };
         let detail = format!("did not come back: {reason}");
         lost.push(Loss { table: table.name().to_owned(), id: key.to_string(), detail, file: Some(file) });
     }
+    held_back.keep(found)?;
     lost.sort_by(|a, b| (&a.table, &a.id).cmp(&(&b.table, &b.id)));
     Ok(lost)
 }

@@ -3,7 +3,8 @@
 //! Every value carries a checksum over itself, its key and its table, so a row that is found anywhere in the file was
 //! written there as it is. What its bytes do not tell is whether it is still meant: pages that are free hold earlier
 //! versions and forgotten records. So a record that no tree leads to comes back only if the change feed says that it
-//! is there, and a feed with holes says it only about records after whose last change there is no hole.
+//! is there, and a feed with holes, or without its end, says it only about records after whose last change there is no
+//! hole. What is in doubt goes to `lost+found` in a form that can be imported.
 
 use super::super::rows::{EmbedderRow, Operation};
 use super::super::tables;
@@ -58,6 +59,8 @@ pub(super) struct Salvage {
     pub(super) losses: Vec<Loss>,
     /// Whether a page that may have held rows is lost, so that an older version may be all there is.
     pub(super) content_lost: bool,
+    /// Whether the file ends before a page that it leads to: then the latest changes may be what is missing.
+    pub(super) cut_off: bool,
     /// Who owns each key.
     owners: FxHashMap<(String, String), [u8; 16]>,
     changes: BTreeMap<u64, Vec<([u8; 16], Operation)>>,
@@ -215,7 +218,8 @@ impl Salvage {
         let last = self.last_sequence();
         let mut said = FxHashMap::default();
         let mut next = last + 1;
-        let mut hole = false;
+        // Of a file that was cut off nothing says how far the feed went, if not the number kept for that.
+        let mut hole = self.cut_off && !self.meta.contains_key(tables::META_LAST_SEQUENCE);
         for (sequence, told) in self.changes.range(..=last).rev() {
             hole |= !self.whole(Table::Changes) && *sequence + 1 != next;
             next = *sequence;
