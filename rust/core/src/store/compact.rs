@@ -87,8 +87,8 @@ impl Store {
         let before_bytes = self.file_len()?;
         let mut draft = Draft::create(place)?;
         let mut copier = Copier::copy(self, &draft, progress)?;
+        draft.tidy()?;
         copier.catch_up(self, &draft, &mut || wait.interrupted.is_some_and(|interrupted| interrupted()))?;
-        draft.sync()?;
         let there = place.again();
         // Alone: what another job wrote in the same transaction would go to the old file.
         let (records, blocked) = self.write_alone(wait, move |view| {
@@ -127,6 +127,7 @@ impl Store {
     fn try_backup(&self, place: &Place, progress: &mut Progress<'_>) -> Result<BackedUp> {
         let mut draft = Draft::create(place)?;
         let mut copier = Copier::copy(self, &draft, progress)?;
+        draft.tidy()?;
         copier.catch_up(self, &draft, &mut || false)?;
         let (records, last_sequence) = self.read(|view| {
             copier.settle(view, &draft, view.generation()?)?;

@@ -11,7 +11,7 @@ use super::tables::OpenTables;
 use super::view::{ReadView, Source};
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
-use redb::{ConcurrencyMode, Database, Durability};
+use redb::{ConcurrencyMode, Database, Durability, TableDefinition};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,14 @@ use super::backend::Patience;
 
 /// Room for the pages of a batch: a draft is written once, in order.
 const CACHE_BYTES: usize = 64 << 20;
+
+/// Size of a page of redb.
+const PAGE: u64 = 4096;
+/// Room is left for this part of the file, and at most for so many pages.
+const ROOM_SHARE: u64 = 64;
+const MOST_ROOM: u64 = 1024;
+/// A value that fills a page.
+const ROOM_VALUE: usize = 3_900;
 
 /// See the module.
 pub(super) struct Draft {
@@ -61,8 +69,7 @@ impl Draft {
         self.transact(Durability::None, job)
     }
 
-    /// Makes durable what was written so far, so that the end is short.
-    pub(super) fn sync(&self) -> Result<()> {
+    fn sync(&self) -> Result<()> {
         self.transact(Durability::Immediate, |_| Ok(()))
     }
 
@@ -84,6 +91,37 @@ impl Draft {
         };
         transaction.commit().map_err(|e| context.fail(e))?;
         Ok(result)
+    }
+
+    /// Moves what lies far behind to the front and makes all of it durable: the file has no empty stretches then (as
+    /// large as half of it, measured) and the end is short. Room is left for what is still to come: a file without any
+    /// grows to twice its length with the next page.
+    pub(super) fn tidy(&mut self) -> Result<()> {
+        const ROOM: TableDefinition<'static, u32, &[u8]> = TableDefinition::new("room");
+        let Some(db) = &mut self.db else { return Ok(()) };
+        let context = &self.context;
+        let length = fs::metadata(&self.path).map_err(|error| context.io(error))?.len();
+        let pages = (length / PAGE / ROOM_SHARE).clamp(1, MOST_ROOM) as u32;
+        let filled = |db: &Database| -> Result<(), redb::Error> {
+            let transaction = db.begin_write()?;
+            {
+                let mut table = transaction.open_table(ROOM)?;
+                for number in 0..pages {
+                    table.insert(number, [0; ROOM_VALUE].as_slice())?;
+                }
+            }
+            Ok(transaction.commit()?)
+        };
+        let emptied = |db: &Database| -> Result<(), redb::Error> {
+            let transaction = db.begin_write()?;
+            transaction.delete_table(ROOM)?;
+            Ok(transaction.commit()?)
+        };
+        filled(db).map_err(|e| context.fail(e))?;
+        db.compact().map_err(|e| context.fail(e))?;
+        emptied(db).map_err(|e| context.fail(e))?;
+        // What a commit frees can be used again after the next one.
+        self.sync()
     }
 
     /// Makes the file whole and durable and closes it; it still has its hidden name.

@@ -91,6 +91,7 @@ impl Store {
         let (restored, restored_vectors) = builder.fill(&draft, &mut |done| {
             if progress(half + done.min(half), 2 * half) { Err(Error::Interrupted) } else { Ok(()) }
         })?;
+        draft.tidy()?;
         draft.finish()?;
         check_draft(&draft, &place, &context)?;
         let mut found = LostFound::new(&place.home);
