@@ -172,7 +172,8 @@ def _check(draft: Path, told: dict[str, Any]) -> int:
     Raises:
         StoreCorrupt: It is not what was written.
     """
-    copy = Engine.open(draft, create=False, read_only=True)
+    # Only this process knows of it: there is nobody to lock out, on a network either.
+    copy = Engine.open(draft, create=False, read_only=True, network="allow")
     try:
         found = copy.census()
     finally:
