@@ -157,6 +157,8 @@ def test_who_holds_the_lock(home: Path, sleeper: subprocess.Popen[bytes]) -> Non
     assert diagnosis.findings == ()
     write_note(home, sleeper.pid, now - timedelta(seconds=90))
     assert found(home, "has held the write lock").level == "warning"
+    write_note(home, sleeper.pid, now - timedelta(days=9), state="sole")
+    assert found(home, "keeps the memory to itself").level == "note"
     write_note(home, sleeper.pid, now, state="last")
     assert examine(home).holder is None
     write_note(home, gone(), now)
@@ -234,30 +236,6 @@ def test_a_network_file_system(home: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(doctor, "disk_of", lambda _: Disk("nfs4", True, 1 << 39, 1 << 40))
     finding = found(home, "network file system (nfs4)")
     assert (finding.level, "local disk" in finding.advice) == ("error", True)
-
-
-MOUNTS = r"""22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
-30 22 0:26 / /home rw - nfs4 server:/home rw
-31 30 0:27 / /home/ada/with\040blank rw - xfs /dev/sdb1 rw
-32 22 0:28 / /data rw - ext4 /dev/sdc1 rw
-33 32 0:29 / /data rw - fuse.sshfs host:/ rw
-broken line
-"""
-
-
-@pytest.mark.parametrize(
-    ("directory", "kind"),
-    [
-        ("/var/x", "ext4"),
-        ("/home/ada", "nfs4"),
-        ("/homestead", "ext4"),
-        ("/home/ada/with blank/deep", "xfs"),
-        ("/data/x", "fuse.sshfs"),
-        ("/", "ext4"),
-    ],
-)
-def test_the_file_system_of_a_directory(directory: str, kind: str) -> None:
-    assert disk.kind_in(MOUNTS, directory) == kind
 
 
 def test_the_disk_of_this_machine(tmp_path: Path) -> None:

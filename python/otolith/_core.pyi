@@ -1056,7 +1056,8 @@ def holder(home: str | PathLike[str]) -> dict[str, Any] | None:
         home: Directory of the memory.
 
     Returns:
-        `pid`, `command` and `since` (RFC 3339 in UTC); None if nobody does, or if the note cannot be read.
+        `pid`, `command`, `since` (RFC 3339 in UTC) and `exclusive` (bool: it keeps the store to itself for as long as it
+        is open); None if nobody does, or if the note cannot be read.
 
     Raises:
         InvalidInput: `home` is no path.

@@ -15,7 +15,8 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
-from .memory import Id, Memory, Origin, Progress, Which
+from ._keeping import Progress
+from .memory import Id, Memory, Origin, Which
 
 if TYPE_CHECKING:
     from types import TracebackType

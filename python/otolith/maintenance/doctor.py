@@ -64,7 +64,7 @@ class Diagnosis(_Counts):
         home: The directory, None if it could not be found out.
         home_source: How it was chosen.
         settings: Name, value (secrets masked) and source of each setting.
-        holder: `pid`, `command` and `since` of who holds the write lock now.
+        holder: `pid`, `command`, `since` and `exclusive` of who holds the write lock now.
         status: As `Memory.status` gives it; None if the home cannot be opened.
         census: How many records and vectors there are, their bytes, and what cannot be read.
         disk: File system, free and total bytes.
@@ -299,6 +299,13 @@ def _of_holder(held: Mapping[str, Any] | None) -> Iterator[Finding]:
             "error",
             f"{who} holds the write lock and is stopped: nobody can write",
             f"let it go on with `kill -CONT {held['pid']}`, or end it",
+        )
+        return
+    if held["exclusive"]:
+        yield Finding(
+            "note",
+            f"{who} keeps the memory to itself (store.mode = exclusive): nobody else can open it",
+            "close it there before it is used here",
         )
         return
     try:

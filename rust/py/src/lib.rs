@@ -34,7 +34,8 @@ fn panic_for_tests(py: Python<'_>, message: &str) -> PyResult<()> {
 ///     home: Directory of the memory.
 ///
 /// Returns:
-///     `pid`, `command` and `since` (RFC 3339 in UTC); None if nobody does, or if the note cannot be read.
+///     `pid`, `command`, `since` (RFC 3339 in UTC) and `exclusive` (bool: it keeps the store to itself for as long as it
+///     is open); None if nobody does, or if the note cannot be read.
 ///
 /// Raises:
 ///     InvalidInput: `home` is no path.
@@ -42,11 +43,12 @@ fn panic_for_tests(py: Python<'_>, message: &str) -> PyResult<()> {
 fn holder<'py>(home: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyDict>>> {
     let py = home.py();
     let home = engine::absolute("home", home)?;
-    let Some(found) = door::run(py, || Ok(store::holder(&home)))? else { return Ok(None) };
+    let Some((found, exclusive)) = door::run(py, || Ok(store::holder(&home)))? else { return Ok(None) };
     let dict = PyDict::new(py);
     dict.set_item("pid", found.pid)?;
     dict.set_item("command", found.command)?;
     dict.set_item("since", found.since)?;
+    dict.set_item("exclusive", exclusive)?;
     Ok(Some(dict))
 }
 

@@ -72,10 +72,11 @@ const CLOSE_BOUND: Duration = Duration::from_secs(5);
 /// The same when no caller waits for a write any more.
 const IDLE_CLOSE_BOUND: Duration = Duration::from_millis(500);
 
-/// Who holds the write lock of the store in `home` now, as far as its note tells; asks no lock and opens no store.
+/// Who holds the write lock of the store in `home` now, and whether it keeps the store to itself, as far as its note
+/// tells; asks no lock and opens no store.
 #[must_use]
-pub fn holder(home: &Path) -> Option<Holder> {
-    holder::current(home).map(|(holder, _)| holder)
+pub fn holder(home: &Path) -> Option<(Holder, bool)> {
+    holder::current(home).map(|(holder, tenure)| (holder, tenure == holder::Tenure::Life))
 }
 
 /// The longest wait of an open that is refused because a handle wants the store to itself: such a handle lives long, so
