@@ -107,6 +107,7 @@ def _figures(
         "acknowledged_operations": model.acknowledged,
         "acknowledged_records": model.records_acknowledged,
         "in_flight_at_a_kill": model.unknown,
+        "reads_before_a_writer_repaired": len(lines.get("unrepaired", ())),
         "full_checks": fleet.checks,
         "checks_at_start": sum(member.job.generation for member in fleet.members.values()),
         "reads": len(lines.get("read", [])),

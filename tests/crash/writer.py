@@ -302,8 +302,13 @@ def read(job: Job, path: Path) -> None:
                 looked = _look(memory, rng, journal)
             except OtolithError as error:
                 ms = (time.monotonic() - began) * 1e3
-                locked = isinstance(error, StoreLocked)
-                journal.note(**{"is": "refused" if locked else "wrong"}, began=began, ms=ms, text=str(error))
+                kind = "refused" if isinstance(error, StoreLocked) else "wrong"
+                if "writable once" in str(error):
+                    # A compacted file, whose writers all died since, is opened anew by this reader, who may not
+                    # repair it: the next writer does.
+                    kind = "unrepaired"
+                    time.sleep(0.01)
+                journal.note(**{"is": kind}, began=began, ms=ms, text=str(error))
             else:
                 journal.note(
                     **{"is": "read"}, began=began, ms=(time.monotonic() - began) * 1e3, records=looked
