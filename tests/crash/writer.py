@@ -304,8 +304,8 @@ def read(job: Job, path: Path) -> None:
                 ms = (time.monotonic() - began) * 1e3
                 kind = "refused" if isinstance(error, StoreLocked) else "wrong"
                 if "writable once" in str(error):
-                    # The file was compacted and its writers all died since: this reader opens it anew, and only
-                    # a writer may repair it.
+                    # The file was compacted and its writers all died since: this reader opens it
+                    # anew, and only a writer may repair it.
                     kind = "unrepaired"
                     time.sleep(0.01)
                 journal.note(**{"is": kind}, began=began, ms=ms, text=str(error))
