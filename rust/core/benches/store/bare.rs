@@ -27,6 +27,11 @@ impl Bare {
         Self(builder.open(path).unwrap())
     }
 
+    /// Bytes of all keys and values.
+    pub(crate) fn stored(&self) -> u64 {
+        self.0.begin_write().unwrap().stats().unwrap().stored_bytes()
+    }
+
     /// Where the bytes of the file are.
     pub(crate) fn composition(&self) -> String {
         let transaction = self.0.begin_write().unwrap();
