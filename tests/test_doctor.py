@@ -189,7 +189,7 @@ def test_others_who_may_look_in(home: Path) -> None:
     assert finding.advice.endswith(f"`chmod 600 {home / 'episodes.redb'} {home / 'config.toml'}`")
 
 
-def test_what_keeps_forgotten_text_is_told(home: Path, sleeper: subprocess.Popen[bytes]) -> None:
+def test_what_keeps_forgotten_text_is_told(home: Path) -> None:
     with Memory.open(home) as memory:
         memory.remember("hello")
     (home / "memory").mkdir()
@@ -198,16 +198,15 @@ def test_what_keeps_forgotten_text_is_told(home: Path, sleeper: subprocess.Popen
     (home / "lost+found").mkdir()
     (home / "lost+found/episodes-1").write_text("x")
     (home / "notes.txt").write_text("x")
-    dead = gone()
-    (home / f".episodes.redb.{dead}-1.new").write_text("x")
-    (home / f".episodes.redb.{sleeper.pid}-1.new").write_text("x")
+    (home / "lost+found/records.jsonl").write_text("x")
+    (home / ".episodes.redb.1-1-0.new").write_text("x")
     for word, level, advice in (
         ("previous versions", "note", "delete them"),
         ("damaged-2026", "warning", "delete it"),
         ("lost+found/episodes-1", "warning", "delete it"),
         ("notes.txt", "note", "move it out"),
-        (f"process {dead}, which was killed", "note", "`otolith compact` removes it"),
-        (f"process {sleeper.pid} is building it", "note", "leave it"),
+        (".episodes.redb.1-1-0.new: is being built, or was left", "note", "`otolith compact` removes it"),
+        ("lost+found/records.jsonl", "warning", "`otolith import --partial`"),
     ):
         finding = found(home, word)
         assert finding.level == level, word

@@ -42,7 +42,7 @@ for n in itertools.count():
         try:
             memory.compact()
         except StoreError as error:
-            assert "another process is compacting" in str(error), error
+            assert "being compacted or repaired already" in str(error), error
 """
 
 

@@ -742,7 +742,9 @@ class Engine:
 
         Returns:
             before_bytes and after_bytes (int, of the file), records (int), blocked_us (int: how long nobody could write,
-            in microseconds), removed_drafts (list of str: unfinished files of killed processes that were removed).
+            in microseconds), changed_meanwhile (int: records that changed or went while it ran; bytes of their old form may be
+            left until the next compaction), removed_drafts (list of str: unfinished files of killed processes that were
+            removed).
 
         Raises:
             StoreCorrupt: A row cannot be read; `otolith verify --repair` comes first.

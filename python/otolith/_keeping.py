@@ -154,7 +154,7 @@ class Keeping:
 
         Args:
             dest: A directory outside the home that is not there, or is empty; its parent is there.
-            progress: Called now and then with (records done, total).
+            progress: Called now and then with (rows done, rows to do).
 
         Raises:
             InvalidInput: `dest` cannot be, or the handle has a scope or lives in RAM.
@@ -169,11 +169,12 @@ class Keeping:
         """Makes the store as small as its content, and takes the bytes of what was forgotten from it.
 
         Others read all the time and write but for a moment. A file without holes is made beside and put in
-        the place of the store, so there must be room for both. Drafts that killed processes left more than a
-        minute ago are removed.
+        the place of the store, so there must be room for both. What is changed or forgotten while it runs may
+        leave bytes until the next compaction; `changed_meanwhile` counts it. Drafts that killed processes
+        left more than a minute ago are removed.
 
         Args:
-            progress: Called now and then with (records done, total).
+            progress: Called now and then with (rows done, rows to do).
 
         Returns:
             What it did, and which other files of the home may still hold forgotten bytes.

@@ -273,6 +273,8 @@ class CompactReport(_Counts):
         blocked_us: Longest time that nobody could write, in microseconds.
         keepers: Files of the home that may still hold bytes of forgotten records; nothing else there does.
         removed_drafts: Unfinished files of killed processes that were removed.
+        changed_meanwhile: Records that changed or were forgotten while it ran: bytes of their old form may be
+            left in the store until the next compaction.
     """
 
     before_bytes: int
@@ -281,6 +283,7 @@ class CompactReport(_Counts):
     blocked_us: int
     keepers: tuple[Keeper, ...] = ()
     removed_drafts: tuple[str, ...] = ()
+    changed_meanwhile: int = 0
 
 
 @dataclass(frozen=True, slots=True)

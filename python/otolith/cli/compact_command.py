@@ -32,4 +32,7 @@ def command(invocation: Invocation) -> None:
     for path in report.removed_drafts:
         invocation.note(f"removed {path}, left by a process that was killed")
     if report.keepers:
-        invocation.note("what was forgotten may still be in the files above; delete them if it must be gone")
+        invocation.note("what was forgotten may still be in the files listed; delete them if it must be gone")
+    if report.changed_meanwhile:
+        changed = counted(report.changed_meanwhile, "record")
+        invocation.note(f"{changed} changed while it ran: compact again if their old text must be gone")

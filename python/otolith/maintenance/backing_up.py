@@ -38,7 +38,7 @@ def back_up(
     Args:
         engine: The open engine.
         dest: A directory that is not there, or is empty.
-        progress: Called with (records done, total).
+        progress: Called with (rows done, rows to do).
 
     Raises:
         InvalidInput: `dest` cannot be, or the handle has no whole home to copy.
@@ -55,7 +55,8 @@ def back_up(
     home = Path(engine.home)
     target = _target(dest, home)
     leftovers = tuple(_leftovers(target))
-    draft = target.parent / f".{target.name[:180]}{_MARK}{os.getpid()}-{secrets.token_hex(4)}"
+    draft = target.parent / f".{_short(target)}{_MARK}{os.getpid()}-{secrets.token_hex(4)}"
+    process = os.getpid()
     try:
         draft.mkdir(mode=0o700)
         told = engine.backup(draft / STORE, progress=progress)
@@ -69,7 +70,8 @@ def back_up(
         shutil.rmtree(draft, ignore_errors=True)
         raise _unwritten(target, error) from error
     except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
+        if os.getpid() == process:  # a forked child that ends in here has no draft of its own
+            shutil.rmtree(draft, ignore_errors=True)
         raise
     try:
         sync_directory(target.parent)
@@ -122,9 +124,14 @@ def _target(dest: object, home: Path) -> Path:
     return target
 
 
+def _short(target: Path) -> str:
+    """Its name, cut so that there is room for what is put around it: names are at most 255 bytes."""
+    return os.fsdecode(os.fsencode(target.name)[:180])
+
+
 def _leftovers(target: Path) -> Iterator[str]:
     """Directories that earlier backups of this name left when they were killed."""
-    start = f".{target.name[:180]}{_MARK}"
+    start = f".{_short(target)}{_MARK}"
     try:
         names = sorted(os.listdir(target.parent))
     except OSError:

@@ -16,7 +16,7 @@ from otolith.records import CompactReport, Keeper
 if TYPE_CHECKING:
     from otolith._core import Engine
 
-__all__ = ["STORE", "compact", "draft_process", "keepers"]
+__all__ = ["STORE", "compact", "keepers"]
 
 STORE = "episodes.redb"
 """Name of the store file within a home."""
@@ -24,7 +24,7 @@ STORE = "episodes.redb"
 _CURRENT = frozenset({STORE, "holder", "config.toml", ".gitignore"})
 _LOCKS = "locks"
 _LOST = "lost+found"
-_DRAFT = re.compile(r"\.episodes\.redb\.([0-9]{1,10})-.*\.new")
+_DRAFT = re.compile(r"\.episodes\.redb\.[0-9]+(-[0-9]+)*\.new")
 
 
 def compact(engine: Engine, *, progress: Callable[[int, int | None], object] | None) -> CompactReport:
@@ -32,7 +32,7 @@ def compact(engine: Engine, *, progress: Callable[[int, int | None], object] | N
 
     Args:
         engine: The open engine.
-        progress: Called with (records done, total).
+        progress: Called with (rows done, rows to do).
 
     Raises:
         InvalidInput: The memory lives in RAM.
@@ -48,6 +48,7 @@ def compact(engine: Engine, *, progress: Callable[[int, int | None], object] | N
         blocked_us=done["blocked_us"],
         keepers=keepers(Path(engine.home)),
         removed_drafts=tuple(done["removed_drafts"]),
+        changed_meanwhile=done["changed_meanwhile"],
     )
 
 
@@ -60,12 +61,6 @@ def keepers(home: Path) -> tuple[Keeper, ...]:
         home: Directory of the memory.
     """
     return tuple(_below(home, ()))
-
-
-def draft_process(path: str) -> int | None:
-    """The process that a draft of a store file belongs to; None if a path is no draft."""
-    found = _DRAFT.fullmatch(path)
-    return None if found is None else int(found[1])
 
 
 def _below(directory: Path, parts: tuple[str, ...]) -> Iterator[Keeper]:
@@ -99,7 +94,7 @@ def _kind(parts: tuple[str, ...]) -> Any:
             return None
         if name.startswith(f"{STORE}.damaged-"):
             return "damaged"
-        if draft_process(name) is not None:
+        if _DRAFT.fullmatch(name):
             return "draft"
     return None if parts[0] == MEMORY else "other"
 

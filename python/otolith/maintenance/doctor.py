@@ -20,9 +20,9 @@ from otolith._vectors import QUERY_SECONDS
 from otolith.exceptions import EmbedderError, OtolithError
 from otolith.records import Keeper, Status, _Counts
 
-from .compacting import STORE, draft_process, keepers
+from .compacting import STORE, keepers
 from .disk import Disk, disk_of
-from .processes import is_alive, is_stopped
+from .processes import is_stopped
 
 if TYPE_CHECKING:
     from otolith.config import Settings
@@ -139,8 +139,10 @@ def examine(home: str | os.PathLike[str] | None = None, *, online: bool = False)
     disk = None
     kept: tuple[Keeper, ...] = ()
     if place is not None and place.is_dir():
-        kept = keepers(place)
-        findings += _of_access(place)
+        # A directory that is no home has nothing of ours in it.
+        if os.path.lexists(place / STORE):
+            kept = keepers(place)
+            findings += _of_access(place)
         findings += _of_holder(held)
         findings += _of_keepers(place, kept)
         try:
@@ -199,7 +201,7 @@ def _of_settings(settings: Settings) -> Iterator[Finding]:
 
 def _of_store(memory: Memory, status: Status, census: Mapping[str, Any]) -> Iterator[Finding]:
     lost = census["unreadable"]
-    advice = "see all with `otolith verify`, and take a backup before anything else"
+    advice = "see all with `otolith verify`, which can repair and keeps the damaged file"
     for told in lost[:_TOLD_ROWS]:
         yield Finding("error", told, advice)
     if len(lost) > _TOLD_ROWS:
@@ -324,20 +326,18 @@ def _of_keepers(home: Path, kept: tuple[Keeper, ...]) -> Iterator[Finding]:
     for one in kept:
         where = home / one.path
         if one.kind == "draft":
-            process = draft_process(one.path)
-            if process is not None and is_alive(process):
-                yield Finding("note", f"{where}: process {process} is building it", "leave it")
-            else:
-                yield Finding(
-                    "note",
-                    f"{where}: was left by process {process}, which was killed",
-                    "`otolith compact` removes it",
-                )
+            yield Finding(
+                "note",
+                f"{where}: is being built, or was left by a process that was killed",
+                "`otolith compact` removes it when it is older than a minute and nobody works on it",
+            )
         elif one.kind in ("damaged", "lost+found"):
             yield Finding(
                 "warning",
                 f"{where}: was kept by a repair",
-                "delete it when nothing in it is missed; it may hold what was forgotten",
+                "`otolith import --partial` brings back what is wanted of it"
+                if one.path.endswith("/records.jsonl")
+                else "delete it when nothing in it is missed; it may hold what was forgotten",
             )
         elif one.kind != "previous":
             yield Finding(

@@ -6,7 +6,9 @@
 use otolith_core::episode::{Episode, Origin, Scope};
 use otolith_core::error::{Error, Result};
 use otolith_core::ids::RecordId;
-use otolith_core::store::{Change, Embedded, EmbeddingRow, Operation, Store, StoreOptions};
+use otolith_core::store::{
+    Change, Durability, Embedded, EmbeddingRow, Mode, Operation, Store, StoreOptions, Wait,
+};
 use otolith_core::time::{Clock, SystemClock};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -231,7 +233,7 @@ fn only_one_compacts_at_a_time_and_a_reader_never() {
             false
         })
         .unwrap();
-    assert!(outcome.unwrap().contains("another process is compacting"));
+    assert!(outcome.unwrap().contains("being compacted or repaired already"));
     assert!(matches!(store.compact(&store.wait(), &mut |_, _| true), Err(Error::Interrupted)));
     compact(&other);
     let reader =
@@ -241,26 +243,147 @@ fn only_one_compacts_at_a_time_and_a_reader_never() {
 }
 
 #[test]
-fn drafts_of_killed_processes_go_and_those_of_others_stay() {
+fn drafts_of_killed_processes_go_and_young_ones_stay() {
     let home = tempfile::tempdir().unwrap();
     let store = open(home.path());
     put(&store, &episode("one")).unwrap();
     let name = |name: &str| home.path().join(name);
     let dead = name(".episodes.redb.2147483646-1-0.new");
+    // In a container every process is number 1.
+    let same = name(&format!(".episodes.redb.{}-1-0.new", std::process::id()));
     let young = name(".episodes.redb.2147483645-1-0.new");
-    let alive = name(&format!(".episodes.redb.{}-1-0.new", std::os::unix::process::parent_id()));
     let foreign = name(".episodes.redb.notes.new");
-    for path in [&dead, &young, &alive, &foreign] {
+    for path in [&dead, &same, &young, &foreign] {
         std::fs::write(path, "draft").unwrap();
     }
     let old = std::time::SystemTime::now() - Duration::from_hours(1);
-    for path in [&dead, &alive, &foreign] {
+    for path in [&dead, &same, &foreign] {
         std::fs::File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
     }
-    assert_eq!(compact(&store).removed_drafts, std::slice::from_ref(&dead));
-    assert!(!dead.exists());
-    for path in [young, alive, foreign] {
+    let mut gone = vec![dead, same];
+    gone.sort();
+    assert_eq!(compact(&store).removed_drafts, gone);
+    for path in gone {
+        assert!(!path.exists(), "{}", path.display());
+    }
+    for path in [young, foreign] {
         assert!(path.exists(), "{}", path.display());
+    }
+}
+
+#[test]
+fn a_compaction_that_gives_up_leaves_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path());
+    put(&store, &episode("one")).unwrap();
+    let other = open(home.path());
+    let (locked, held) = std::sync::mpsc::channel();
+    let (go, gone) = std::sync::mpsc::channel::<()>();
+    let gone = std::sync::Mutex::new(gone);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            other.write(&other.wait(), move |_| {
+                let _ = locked.send(());
+                let _ = gone.lock().unwrap().recv();
+                Ok(())
+            })
+        });
+        held.recv().unwrap();
+        for _ in 0..3 {
+            let wait = Wait { deadline: Duration::from_millis(100), interrupted: None };
+            let refused = store.compact(&wait, &mut |_, _| false).unwrap_err();
+            assert!(matches!(refused, Error::StoreLocked { .. }), "{refused}");
+            assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 3, "store, holder, locks");
+        }
+        go.send(()).unwrap();
+    });
+    assert_eq!(compact(&store).records, 1);
+}
+
+#[test]
+fn what_changes_while_it_runs_is_told() {
+    let home = tempfile::tempdir().unwrap();
+    let (store, other) = (open(home.path()), open(home.path()));
+    let one = episode("SECRET that is forgotten while the store is compacted");
+    put(&store, &one).unwrap();
+    put(&store, &episode("kept")).unwrap();
+    let mut forgotten = false;
+    let done = store
+        .compact(&store.wait(), &mut |done, _| {
+            if done > 0 && !std::mem::replace(&mut forgotten, true) {
+                assert!(forget(&other, &one).unwrap());
+            }
+            false
+        })
+        .unwrap();
+    assert_eq!((done.records, done.changed_meanwhile), (1, 1));
+    let again = compact(&store);
+    assert_eq!(again.changed_meanwhile, 0);
+    assert!(!holds(&bytes_of_home(home.path()), "SECRET"));
+}
+
+#[test]
+fn an_exclusive_handle_stays_exclusive_over_a_compaction() {
+    let home = tempfile::tempdir().unwrap();
+    drop(open(home.path()));
+    let options = StoreOptions { mode: Mode::Exclusive, ..StoreOptions::default() };
+    let store = Store::open(home.path(), &options).unwrap();
+    put(&store, &episode("one")).unwrap();
+    let quick = StoreOptions { lock_timeout: Duration::ZERO, ..StoreOptions::default() };
+    let stop = Arc::new(AtomicBool::new(false));
+    let got_in = std::thread::scope(|scope| {
+        let (home, there) = (home.path(), Arc::clone(&stop));
+        let intruder = scope.spawn(move || {
+            let mut got_in = 0;
+            while !there.load(Ordering::Relaxed) {
+                got_in += u32::from(Store::open(home, &quick).is_ok());
+            }
+            got_in
+        });
+        for _ in 0..10 {
+            compact(&store);
+        }
+        put(&store, &episode("two")).unwrap();
+        stop.store(true, Ordering::Relaxed);
+        intruder.join().unwrap()
+    });
+    assert_eq!(got_in, 0);
+    assert_eq!(store.read(|view| view.count()).unwrap(), 2);
+    let (_, exclusive) = otolith_core::store::holder(home.path()).unwrap();
+    assert!(exclusive, "the note still says whose it is");
+    store.close().unwrap();
+    assert_eq!(otolith_core::store::holder(home.path()), None);
+    assert_eq!(open(home.path()).read(|view| view.count()).unwrap(), 2);
+}
+
+#[test]
+fn nobody_holds_the_lock_after_closing() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path());
+    put(&store, &episode("one")).unwrap();
+    store.close().unwrap();
+    assert_eq!(otolith_core::store::holder(home.path()), None);
+}
+
+#[test]
+fn a_batch_whose_file_is_gone_is_told_as_lost() {
+    for replaced in [false, true] {
+        let home = tempfile::tempdir().unwrap();
+        drop(open(home.path()));
+        let options = StoreOptions { durability: Durability::Batched, ..StoreOptions::default() };
+        let store = Store::open(home.path(), &options).unwrap();
+        let copy = tempfile::tempdir().unwrap();
+        store.backup(&copy.path().join("copy"), &mut |_, _| false).unwrap();
+        for n in 0..5 {
+            put(&store, &episode(&format!("{n}"))).unwrap();
+        }
+        if replaced {
+            std::fs::rename(copy.path().join("copy"), store.path()).unwrap();
+        } else {
+            std::fs::remove_file(store.path()).unwrap();
+        }
+        let lost = store.flush(&store.wait()).unwrap_err();
+        assert!(lost.to_string().contains("lost"), "{lost}");
     }
 }
 

@@ -668,7 +668,9 @@ impl Engine {
     ///
     /// Returns:
     ///     before_bytes and after_bytes (int, of the file), records (int), blocked_us (int: how long nobody could write,
-    ///     in microseconds), removed_drafts (list of str: unfinished files of killed processes that were removed).
+    ///     in microseconds), changed_meanwhile (int: records that changed or went while it ran; bytes of their old form may be
+    ///     left until the next compaction), removed_drafts (list of str: unfinished files of killed processes that were
+    ///     removed).
     ///
     /// Raises:
     ///     StoreCorrupt: A row cannot be read; `otolith verify --repair` comes first.
@@ -688,6 +690,7 @@ impl Engine {
         dict.set_item("after_bytes", done.after_bytes)?;
         dict.set_item("records", done.records)?;
         dict.set_item("blocked_us", done.blocked.as_micros())?;
+        dict.set_item("changed_meanwhile", done.changed_meanwhile)?;
         dict.set_item("removed_drafts", drafts)?;
         Ok(dict)
     }

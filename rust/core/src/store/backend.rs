@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 #[cfg(test)]
@@ -100,6 +100,8 @@ pub(super) struct Backend {
     pid: u32,
     patience: Arc<Patience>,
     note: Option<HolderNote>,
+    /// Whether the note says that this handle has the writer byte.
+    noted: AtomicBool,
     #[cfg(test)]
     faults: Option<Arc<FaultPlan>>,
 }
@@ -137,6 +139,7 @@ impl Backend {
             pid: std::process::id(),
             patience,
             note,
+            noted: AtomicBool::new(false),
             #[cfg(test)]
             faults,
         })
@@ -150,6 +153,7 @@ impl Backend {
             pid: std::process::id(),
             patience: Patience::new(Duration::ZERO),
             note: None,
+            noted: AtomicBool::new(false),
             #[cfg(test)]
             faults,
         }
@@ -182,6 +186,16 @@ impl Backend {
             && is_writer_byte(start)
         {
             note.taken(Tenure::Commit);
+            self.noted.store(true, Ordering::Release);
+        }
+    }
+
+    /// Says that the writer byte is given back, if it was held: redb lets go of it by closing, too.
+    fn note_released(&self) {
+        if let Some(note) = &self.note
+            && self.noted.swap(false, Ordering::AcqRel)
+        {
+            note.released();
         }
     }
 }
@@ -230,6 +244,7 @@ impl StorageBackend for Backend {
             fork::null_inherited();
             return Ok(());
         }
+        self.note_released();
         on_medium!(self, medium => medium.close())
     }
 
@@ -264,10 +279,8 @@ impl StorageBackend for Backend {
 
     fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
         self.check_process()?;
-        if let Some(note) = &self.note
-            && is_writer_byte(start)
-        {
-            note.released();
+        if is_writer_byte(start) {
+            self.note_released();
         }
         on_medium!(self, medium => medium.unlock_range(start, end))
     }

@@ -14,13 +14,14 @@ use super::backend::Patience;
 use super::copy::{Copier, Progress};
 use super::draft::Draft;
 use super::failure::Context;
-use super::handle::{self, Place};
+use super::handle::{self, Access, Handle, Place};
 use super::maintenance::MaintenanceLock;
 use super::writer::Wait;
 use crate::error::{Error, Result};
 use redb::ConcurrencyMode;
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often a backup begins anew when a compaction gets in its way.
@@ -37,6 +38,8 @@ pub struct Compacted {
     pub records: u64,
     /// How long nobody could write.
     pub blocked: Duration,
+    /// Records that changed or went while it ran: bytes of their old form may be left, until the next compaction.
+    pub changed_meanwhile: u64,
     /// Drafts that processes left behind which were killed; they are removed.
     pub removed_drafts: Vec<PathBuf>,
 }
@@ -78,6 +81,7 @@ impl Store {
                 after_bytes: 0,
                 records,
                 blocked: nothing,
+                changed_meanwhile: 0,
                 removed_drafts,
             });
         }
@@ -90,16 +94,25 @@ impl Store {
         draft.tidy()?;
         copier.catch_up(self, &draft, &mut || wait.interrupted.is_some_and(|interrupted| interrupted()))?;
         let there = place.again();
+        let access = if self.shared.is_exclusive() { Access::Alone } else { Access::Write };
+        // Whoever gives up waiting takes the draft back, so that it is not left in the queue.
+        let work = Arc::new(Mutex::new(Some((draft, copier))));
+        let queued = Arc::clone(&work);
         // Alone: what another job wrote in the same transaction would go to the old file.
-        let (records, blocked) = self.write_alone(wait, move |view| {
+        let swapped = self.write_alone(wait, move |view| {
+            let work = queued.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let (mut draft, mut copier) = work.ok_or(Error::Interrupted)?;
             let locked = Instant::now();
-            let generation = view.generation()? + 1;
-            copier.settle(view, &draft, generation)?;
+            copier.settle(view, &draft, view.generation()? + 1)?;
             draft.finish()?;
-            swap(&draft, &there)?;
-            Ok((view.count()?, locked.elapsed()))
-        })?;
-        Ok(Compacted { before_bytes, after_bytes: self.file_len()?, records, blocked, removed_drafts })
+            let kept = swap(&draft, &there, access)?;
+            Ok((kept, view.count()?, locked.elapsed(), copier.outdated()))
+        });
+        drop(work.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let (kept, records, blocked, changed_meanwhile) = swapped?;
+        self.shared.go_on_in(kept);
+        let after_bytes = self.file_len()?;
+        Ok(Compacted { before_bytes, after_bytes, records, blocked, changed_meanwhile, removed_drafts })
     }
 
     /// Writes the state of one moment to `dest`, a file that must not exist; others go on reading and writing.
@@ -113,6 +126,8 @@ impl Store {
         if fs::symlink_metadata(dest).is_ok() {
             return Err(taken());
         }
+        // A newer version may have tables that this one would leave out.
+        self.shared.handle()?.check_writable_format()?;
         let dir = dest.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let place = self.shared.place.at(dir, dest);
         let mut attempt = 1;
@@ -146,8 +161,9 @@ impl Store {
     }
 }
 
-/// Gives a finished draft the name of the store file. The caller holds the writer lock of the file that is there.
-pub(super) fn swap(draft: &Draft, place: &Place) -> Result<()> {
+/// Gives a finished draft the name of the store file. The caller holds the writer lock of the file that is there. Who
+/// has that one to itself gets the new one in the same way: there is no moment in which others could open it.
+pub(super) fn swap(draft: &Draft, place: &Place, access: Access) -> Result<Option<Handle>> {
     let context = place.context();
     let old = fs::symlink_metadata(&place.path).map_err(|error| context.io(error))?;
     if handle::identity_of(&old).is_none() {
@@ -159,6 +175,12 @@ pub(super) fn swap(draft: &Draft, place: &Place) -> Result<()> {
     let file = OpenOptions::new().read(true).write(true).open(draft.path());
     let file = file.map_err(|error| context.io(error))?;
     keep_owner(&file, &old, &context)?;
+    if access == Access::Alone {
+        let handle = place.open_over(file, access, None)?;
+        fs::rename(draft.path(), &place.path).map_err(|error| context.io(error))?;
+        handle::sync_parent(&place.path).map_err(|error| context.io(error))?;
+        return Ok(Some(handle));
+    }
     // Whoever opens the new file from now on waits for its lock until its name is durable.
     let backend = place.backend(file, &Patience::new(place.lock_timeout), None);
     let db =
@@ -168,7 +190,7 @@ pub(super) fn swap(draft: &Draft, place: &Place) -> Result<()> {
     fs::rename(draft.path(), &place.path).map_err(|error| context.io(error))?;
     handle::sync_parent(&place.path).map_err(|error| context.io(error))?;
     drop(locked);
-    Ok(())
+    Ok(None)
 }
 
 /// Gives the new file the owner and the permissions of the old one: who could use the memory can use it still.

@@ -38,6 +38,8 @@ pub(super) struct Copier {
     store_id: [u8; 16],
     /// Number of the last change of each record.
     last: FxHashMap<RecordId, u64>,
+    /// How many records changed or went after they were copied.
+    outdated: u64,
 }
 
 impl Copier {
@@ -49,6 +51,7 @@ impl Copier {
                 generation: view.generation()?,
                 store_id: view.store_id()?,
                 last: FxHashMap::default(),
+                outdated: 0,
             };
             Ok((copier, view.count()? + view.count_embeddings()?, view.sealed_embedders()?))
         })?;
@@ -177,6 +180,11 @@ impl Copier {
         })
     }
 
+    /// How many records changed or went after they were copied: the bytes of their old form may be left in the draft.
+    pub(super) fn outdated(&self) -> u64 {
+        self.outdated
+    }
+
     /// Applies the next changes. Returns how many.
     fn apply(&mut self, view: &ReadView<'_>, draft: &Draft) -> Result<usize> {
         self.check(view)?;
@@ -192,7 +200,9 @@ impl Copier {
             // All old forms go before any new one comes: a key may have moved from one record to another.
             let ids: Vec<RecordId> =
                 changes.iter().map(|row| row.change.id).filter(|id| replaced.insert(*id)).collect();
-            ids.iter().try_for_each(|id| tables.remove_episode(*id))?;
+            for id in &ids {
+                self.outdated += u64::from(tables.remove_episode(*id)?);
+            }
             for id in ids {
                 let Some(row) = view.sealed_episode(id)? else { continue };
                 tables.put_episode(&row)?;

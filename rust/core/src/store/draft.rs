@@ -22,8 +22,9 @@ const CACHE_BYTES: usize = 64 << 20;
 
 /// Size of a page of redb.
 const PAGE: u64 = 4096;
-/// Room is left for this part of the file, and at most for so many pages.
+/// Room is left for this part of the file, and at least and at most for so many pages.
 const ROOM_SHARE: u64 = 64;
+const LEAST_ROOM: u64 = 8;
 const MOST_ROOM: u64 = 1024;
 /// A value that fills a page.
 const ROOM_VALUE: usize = 3_900;
@@ -33,6 +34,9 @@ pub(super) struct Draft {
     db: Option<Database>,
     path: PathBuf,
     context: Context,
+    pid: u32,
+    /// Length after tidying.
+    tidy_length: u64,
 }
 
 /// The tables of a draft within one of its transactions. Everything it is given was found good before.
@@ -50,7 +54,8 @@ impl Draft {
         let context = place.context();
         let path = draft_path(&place.home);
         let file = create_draft(&path).map_err(|error| Context::new(&place.home, &place.home).io(error))?;
-        let mut draft = Self { db: None, path, context };
+        let pid = std::process::id();
+        let mut draft = Self { db: None, path, context, pid, tidy_length: u64::MAX };
         let backend = place.backend(file, &Patience::new(place.lock_timeout), None);
         let mut builder = place.builder(ConcurrencyMode::ExclusiveWriter);
         builder.set_cache_size(CACHE_BYTES);
@@ -98,10 +103,10 @@ impl Draft {
     /// grows to twice its length with the next page.
     pub(super) fn tidy(&mut self) -> Result<()> {
         const ROOM: TableDefinition<'static, u32, &[u8]> = TableDefinition::new("room");
+        let length = self.length()?;
         let Some(db) = &mut self.db else { return Ok(()) };
         let context = &self.context;
-        let length = fs::metadata(&self.path).map_err(|error| context.io(error))?.len();
-        let pages = (length / PAGE / ROOM_SHARE).clamp(1, MOST_ROOM) as u32;
+        let pages = (length / PAGE / ROOM_SHARE).clamp(LEAST_ROOM, MOST_ROOM) as u32;
         let filled = |db: &Database| -> Result<(), redb::Error> {
             let transaction = db.begin_write()?;
             {
@@ -121,12 +126,24 @@ impl Draft {
         db.compact().map_err(|e| context.fail(e))?;
         emptied(db).map_err(|e| context.fail(e))?;
         // What a commit frees can be used again after the next one.
-        self.sync()
+        self.sync()?;
+        self.tidy_length = self.length()?;
+        Ok(())
+    }
+
+    fn length(&self) -> Result<u64> {
+        Ok(fs::metadata(&self.path).map_err(|error| self.context.io(error))?.len())
     }
 
     /// Makes the file whole and durable and closes it; it still has its hidden name.
     pub(super) fn finish(&mut self) -> Result<()> {
         self.sync()?;
+        // What came since may not have found room and doubled the file; one in some fifteen did.
+        if self.length()? / 5 * 4 > self.tidy_length
+            && let Some(db) = &mut self.db
+        {
+            db.compact().map_err(|e| self.context.fail(e))?;
+        }
         if let Some(db) = self.db.take() {
             db.close().map_err(|e| self.context.fail(e))?;
         }
@@ -136,6 +153,11 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
+        if self.pid != std::process::id() {
+            // The draft of a forked child's parent, who goes on with it.
+            std::mem::forget(self.db.take());
+            return;
+        }
         drop(self.db.take());
         // After a rename there is nothing under this name any more.
         let _ = fs::remove_file(&self.path);
@@ -158,9 +180,9 @@ impl DraftTables<'_> {
         tables.put_key(episode).map_err(|e| self.context.fail(e))
     }
 
-    /// Removes a record from every table, if it is there.
-    pub(super) fn remove_episode(&self, id: RecordId) -> Result<()> {
-        let Some(episode) = self.read.episode(id)? else { return Ok(()) };
+    /// Removes a record from every table. Returns whether it was there.
+    pub(super) fn remove_episode(&self, id: RecordId) -> Result<bool> {
+        let Some(episode) = self.read.episode(id)? else { return Ok(false) };
         let tables = self.read.tables()?;
         tables.episodes.borrow_mut().remove(id.as_bytes()).map_err(|e| self.context.fail(e))?;
         tables.remove_dir(&episode).map_err(|e| self.context.fail(e))?;
@@ -172,7 +194,7 @@ impl DraftTables<'_> {
         }
         let embedders = self.read.embedders()?;
         tables.remove_embeddings(&embedders, id).map_err(|e| self.context.fail(e))?;
-        Ok(())
+        Ok(true)
     }
 
     /// Writes one row of `embeddings`.

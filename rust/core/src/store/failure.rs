@@ -125,7 +125,7 @@ impl Context {
             .copied()
             .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
             .unwrap_or("no message");
-        self.corrupt(format!("reading it failed in an unforeseen way ({text})"))
+        self.corrupt(format!("a page of it cannot be read ({text})"))
     }
 }
 

@@ -163,6 +163,11 @@ impl<'a> Group<'a> {
             view.finish()?
         };
         if changed {
+            // Again: with batched durability time has passed, and what goes to a file that was removed or replaced
+            // meanwhile is lost. A compaction does not come in between, as it needs the lock that is held.
+            if !handle.is_in_place()? {
+                return Err(handle.replaced().into());
+            }
             transaction.commit().map_err(|e| context.fail(e))?;
         }
         Ok(())

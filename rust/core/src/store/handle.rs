@@ -21,7 +21,7 @@ use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 #[cfg(test)]
@@ -101,6 +101,8 @@ pub(super) struct Handle {
     patience: Arc<Patience>,
     /// Of a handle that has the file to itself.
     sole: Option<HolderNote>,
+    /// Whether another handle of this process goes on with that.
+    passed_on: AtomicBool,
 }
 
 /// Why a file could not be opened.
@@ -269,9 +271,19 @@ impl Place {
     }
 
     fn open_unguarded(&self, access: Access, expected: Option<Lineage>) -> Result<Handle, OpenError> {
+        let file = self.open_file(access != Access::Read, &self.context()).map_err(OpenError::Other)?;
+        self.open_over(file, access, expected)
+    }
+
+    /// Opens a file that lies at the place, or soon will.
+    pub(super) fn open_over(
+        &self,
+        file: File,
+        access: Access,
+        expected: Option<Lineage>,
+    ) -> Result<Handle, OpenError> {
         let context = self.context();
         let writable = access != Access::Read;
-        let file = self.open_file(writable, &context).map_err(OpenError::Other)?;
         let identity =
             file.metadata().map_err(|e| OpenError::Other(context.io(e))).map(|m| identity_of(&m))?;
         let other = expected.is_some_and(|expected| expected.identity != identity);
@@ -346,7 +358,17 @@ impl Handle {
     fn new(db: Db, context: Context, identity: Identity, patience: Arc<Patience>) -> Self {
         let pid = std::process::id();
         let db = ManuallyDrop::new(db);
-        Self { db, context, identity, lineage: None, pid, newer_writer: None, patience, sole: None }
+        Self {
+            db,
+            context,
+            identity,
+            lineage: None,
+            pid,
+            newer_writer: None,
+            patience,
+            sole: None,
+            passed_on: AtomicBool::new(false),
+        }
     }
 
     pub(super) fn lineage(&self) -> Option<Lineage> {
@@ -381,6 +403,16 @@ impl Handle {
             )),
             Err(error) => Err(self.context.io(error)),
         }
+    }
+
+    /// Leaves it to another handle of this process to have the file to itself.
+    pub(super) fn pass_on(&self) {
+        self.passed_on.store(true, Ordering::Release);
+    }
+
+    /// The error for a file in whose place another one lies.
+    pub(super) fn replaced(&self) -> Error {
+        replaced(&self.context)
     }
 
     /// That this version may write what a newer one may have laid out.
@@ -442,7 +474,9 @@ impl Drop for Handle {
             return;
         }
         self.patience.shorten(CLOSE_PATIENCE);
-        if let Some(note) = &self.sole {
+        if let Some(note) = &self.sole
+            && !self.passed_on.load(Ordering::Acquire)
+        {
             note.released();
         }
         // SAFETY: `db` is not touched again.

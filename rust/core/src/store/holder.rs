@@ -144,14 +144,14 @@ pub(super) fn current(home: &Path) -> Option<(Holder, Tenure)> {
 }
 
 #[cfg(unix)]
-pub(super) fn is_alive(pid: u32) -> bool {
+fn is_alive(pid: u32) -> bool {
     let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else { return false };
     // Not being allowed to signal it proves that it is there.
     matches!(rustix::process::test_kill_process(pid), Ok(()) | Err(rustix::io::Errno::PERM))
 }
 
 #[cfg(not(unix))]
-pub(super) fn is_alive(_pid: u32) -> bool {
+fn is_alive(_pid: u32) -> bool {
     true
 }
 

@@ -20,7 +20,7 @@ pub(super) struct MaintenanceLock {
     _file: File,
 }
 
-/// A draft is left alone for so long whoever made it: process numbers come again.
+/// A draft is left alone for so long.
 const FRESH: Duration = Duration::from_mins(1);
 
 impl MaintenanceLock {
@@ -56,7 +56,7 @@ impl MaintenanceLock {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 return Err(context.store(
-                    "another process is compacting or repairing this memory; wait until it is done, then repeat",
+                    "it is being compacted or repaired already, by another process or another thread; repeat when that is done",
                     None,
                 ));
             }
@@ -69,24 +69,21 @@ impl MaintenanceLock {
         Ok(Self { _registration: registration, _file: file })
     }
 
-    /// Removes drafts that processes left behind which are gone. Returns which.
+    /// Removes drafts that processes left behind which were killed: who makes a large one has this lock, and who makes a
+    /// small one does not take a minute. Process numbers tell nothing: they come again, in a container at once. Returns
+    /// which.
     #[allow(clippy::unused_self)] // only who has the lock may do it
     pub(super) fn remove_stale_drafts(&self, place: &Place) -> Result<Vec<PathBuf>> {
         let context = Context::new(&place.home, &place.home);
         let mut removed = Vec::new();
         for entry in fs::read_dir(&place.home).map_err(|error| context.io(error))? {
             let entry = entry.map_err(|error| context.io(error))?;
-            let name = entry.file_name();
-            let draft_of = name.to_str().and_then(|name| {
-                name.strip_prefix(".episodes.redb.")?.strip_suffix(".new")?.split('-').next()?.parse().ok()
-            });
-            let Some(pid) = draft_of else { continue };
+            if !entry.file_name().to_str().is_some_and(is_draft) {
+                continue;
+            }
             let Ok(found) = fs::symlink_metadata(entry.path()) else { continue };
             let age = found.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
-            let stale = pid != std::process::id()
-                && !super::holder::is_alive(pid)
-                && age.is_some_and(|age| age >= FRESH);
-            if stale && found.is_file() {
+            if found.is_file() && age.is_some_and(|age| age >= FRESH) {
                 fs::remove_file(entry.path())
                     .map_err(|error| Context::new(&place.home, &entry.path()).io(error))?;
                 removed.push(entry.path());
@@ -95,4 +92,10 @@ impl MaintenanceLock {
         removed.sort();
         Ok(removed)
     }
+}
+
+/// Whether a file has the name of a draft: `.episodes.redb.PID-TIME-COUNT.new`.
+fn is_draft(name: &str) -> bool {
+    let numbers = name.strip_prefix(".episodes.redb.").and_then(|name| name.strip_suffix(".new"));
+    numbers.is_some_and(|numbers| numbers.split('-').all(|number| number.parse::<u64>().is_ok()))
 }

@@ -439,10 +439,15 @@ impl Shared {
 
     /// Opens the file, which must be the one that was open before, or the one that took its place in a compaction.
     fn open(&self, access: Access) -> std::result::Result<Arc<Handle>, OpenError> {
-        let expected = *self.lineage();
-        let handle = self.place.open(access, expected)?;
-        *self.lineage() = handle.lineage();
-        Ok(Arc::new(handle))
+        loop {
+            let expected = *self.lineage();
+            let handle = self.place.open(access, expected)?;
+            // One that was swapped between finding it at its path and locking it is nobody's any more.
+            if handle.is_in_place().map_err(OpenError::Other)? {
+                *self.lineage() = handle.lineage();
+                return Ok(Arc::new(handle));
+            }
+        }
     }
 
     /// The same, waiting a moment for a handle that has the file to itself.
@@ -552,6 +557,21 @@ impl Shared {
         if handle.context.is_dead() && !self.in_memory {
             self.let_go(handle);
         }
+    }
+
+    /// Leaves the file in whose place a compaction put another one; the space it takes is free when nobody has it open.
+    fn go_on_in(&self, handle: Option<Handle>) {
+        let mut current = self.current();
+        let old = current.take();
+        if let Some(handle) = handle {
+            if let Some(old) = &old {
+                old.pass_on();
+            }
+            *self.lineage() = handle.lineage();
+            *current = Some(Arc::new(handle));
+        }
+        drop(current);
+        drop(old);
     }
 
     /// Makes the next call open the file anew.

@@ -9,7 +9,7 @@ use super::super::compact::swap;
 use super::super::copy::Progress;
 use super::super::draft::{Draft, DraftTables};
 use super::super::failure::Context;
-use super::super::handle::{Place, sync_parent};
+use super::super::handle::{Access, Place, sync_parent};
 use super::super::maintenance::MaintenanceLock;
 use super::super::rows::{Change, Operation, RecordKind};
 use super::super::seal::{seal, seal_parts};
@@ -106,7 +106,7 @@ impl Store {
             return Err(context.store(message, None));
         }
         let kept_as = keep_original(&place, &context)?;
-        swap(&draft, &place)?;
+        swap(&draft, &place, Access::Write)?;
         before.held_ms = still.held_ms();
         progress(2 * half, 2 * half);
         Ok(Repaired { before, kept_as: Some(kept_as), lost_found, restored, restored_vectors, lost })
