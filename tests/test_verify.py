@@ -207,7 +207,10 @@ def test_a_writer_waits_while_it_is_verified_and_loses_nothing(home: Path) -> No
 
 def child(action: str, home: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "otolith.maintenance.child", action, str(home), "10"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    # It ends when its stdin does.
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
 
 
 def test_a_repair_that_is_killed_leaves_the_old_file_or_the_new_one(home: Path) -> None:
@@ -215,6 +218,7 @@ def test_a_repair_that_is_killed_leaves_the_old_file_or_the_new_one(home: Path) 
     damaged = damage(home, 0, 4096)
     started = time.monotonic()
     process = child("repair", home)
+    process.wait()
     process.communicate()
     whole_time = time.monotonic() - started
     assert contents(home) == there
@@ -285,18 +289,27 @@ def test_an_interrupt_ends_the_child_and_changes_nothing(home: Path) -> None:
     assert maintenance.verify(home, repair=True).ok
 
 
+STARTED = """echo '{"started": true}'"""
+
+
+def interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, *, real: bool = True) -> None:
+    """A script in the place of the interpreter that does something first."""
+    script = tmp_path / "python"
+    # Never written while it runs, and never run while it is open.
+    beside = tmp_path / "python.new"
+    beside.write_text(f"#!/bin/sh\n{before}\n" + (f'exec {sys.executable} "$@"\n' if real else ""))
+    beside.chmod(0o700)
+    beside.rename(script)
+    monkeypatch.setattr(sys, "executable", str(script))
+
+
 @pytest.mark.skipif(os.name == "nt", reason="a script stands for the interpreter")
 def test_a_check_that_ends_its_process_is_a_problem_and_a_repair_goes_on(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = fill(home)
     before = store(home).read_bytes()
-    script = tmp_path / "python"
-    script.write_text(
-        f'#!/bin/sh\ncase "$4" in distrust) ;; *) kill -ABRT $$ ;; esac\nexec {sys.executable} "$@"\n'
-    )
-    script.chmod(0o700)
-    monkeypatch.setattr(sys, "executable", str(script))
+    interpreter(tmp_path, monkeypatch, f'case "$*" in *distrust*) ;; *) {STARTED}; kill -ABRT $$ ;; esac')
     report = maintenance.verify(home)
     assert [(problem.kind, "SIGABRT" in problem.detail) for problem in report.problems] == [("file", True)]
     assert not report.ok

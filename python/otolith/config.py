@@ -614,6 +614,18 @@ def checked_embedder(spec: str) -> str:
     return str(_checked(SETTINGS["embedder"], spec, "embedder"))
 
 
+def checked_lock_timeout(seconds: object) -> float:
+    """Returns the longest wait for writers, in seconds.
+
+    Args:
+        seconds: As of the setting.
+
+    Raises:
+        InvalidInput: It cannot be one.
+    """
+    return float(_checked(SETTINGS["lock_timeout"], seconds, "lock_timeout"))
+
+
 def _checked(setting: Setting, raw: object, place: str) -> Any:
     try:
         return setting.parse(raw)

@@ -36,8 +36,8 @@ def run(argv: Sequence[str] | None = None) -> int:
     try:
         code = _invoke(arguments, invocation)
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        code = _interrupted(invocation)
+    except KeyboardInterrupt as error:
+        code = _interrupted(invocation, error)
     except OSError as error:
         code = _lost_output(invocation, error)
     with suppress(OSError):
@@ -99,7 +99,7 @@ def _invoke(arguments: list[str], invocation: Invocation) -> int:
         return error.exit_code
     except click.Abort as error:
         if isinstance(error.__cause__, KeyboardInterrupt):
-            return _interrupted(invocation)
+            return _interrupted(invocation, error.__cause__)
         invocation.error("stopped, nothing was changed", kind="Aborted")
         return 1
     except OtolithError as error:
@@ -132,9 +132,11 @@ def _usage(invocation: Invocation, error: click.UsageError) -> None:
     invocation.error(f"{error.format_message().rstrip('.')}; see {path} --help", kind="UsageError")
 
 
-def _interrupted(invocation: Invocation) -> int:
+def _interrupted(invocation: Invocation, error: BaseException) -> int:
+    # What the library says of changes that were made all the same.
+    told = "; ".join(["interrupted", *getattr(error, "__notes__", ())])
     with suppress(OSError):
-        invocation.error("interrupted", kind="Interrupted")
+        invocation.error(told, kind="Interrupted")
     _silence_stdout()
     return INTERRUPTED
 

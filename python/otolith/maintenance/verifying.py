@@ -7,32 +7,21 @@ lock.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import queue
-import signal
-import subprocess
-import sys
-import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-from otolith import exceptions
 from otolith._arguments import check_progress, home_path, settings_for
 from otolith._fields import flag
-from otolith.exceptions import InternalError, OtolithError, StoreError
+from otolith.config import checked_lock_timeout
+from otolith.exceptions import OtolithError, StoreError
 from otolith.records import Loss, Problem, Repair, VerifyReport
 
-Progress = Callable[[int, "int | None"], object]
+from .asking import STORE, Asked, End, Silence, ask
+from .traces import Traces
 
-_STORE = "episodes.redb"
-# Between two words of the child there are at most the check of redb, a look at every page, or the check of
-# the new file: each is many times faster than this.
-_SLOWEST_BYTES_A_SECOND = 5_000_000
-_SILENCE = 60.0
+Progress = Callable[[int, "int | None"], object]
 
 
 def verify(
@@ -58,7 +47,9 @@ def verify(
         What was found and done.
 
     Raises:
-        StoreError: It cannot be looked at or repaired; nothing was changed.
+        StoreError: It cannot be looked at or repaired, or something outside ended the process that did it.
+            Nothing was changed unless the message says so, which then names what was kept.
+        InvalidInput: An argument cannot be.
         FormatTooNew: Written by a newer version; nothing was changed.
     """
     flag("repair", repair)
@@ -69,26 +60,56 @@ def verify(
         settings = settings_for(home, None)
         home = settings.home if home is None else home
         lock_timeout = settings.get("lock_timeout") if lock_timeout is None else lock_timeout
+    lock_timeout = checked_lock_timeout(lock_timeout)
     where = os.path.abspath(os.fspath(home))
     started = time.monotonic()
-    answer, end = _ask("repair" if repair else "verify", where, lock_timeout, progress)
+    traces = Traces.of(where)
     crashed: tuple[Problem, ...] = ()
-    if answer is None:
-        crashed = (Problem("file", "", "", f"the check of the file ended its process ({end})"),)
-        if repair:
-            answer, end = _ask("distrust", where, lock_timeout, progress)
-            if answer is None:
-                raise StoreError(
-                    f"{where}: repairing it ended the process ({end}); nothing was changed, keep the file "
-                    "and restore a backup",
-                    path=where,
+    try:
+        answer = ask(Asked("repair" if repair else "verify", where, lock_timeout), progress)
+        if isinstance(answer, End) and answer.is_crash and not (repair and traces.is_swapped()):
+            told = f"the check of the file ended its process ({answer.how}){answer.words}"
+            crashed = (Problem("file", "", "", told),)
+            if not repair:
+                seconds = time.monotonic() - started
+                return VerifyReport(
+                    ok=False, problems=crashed, records=0, vectors=0, bytes=_size(where), seconds=seconds
                 )
-    seconds = time.monotonic() - started
-    if answer is None:
-        return VerifyReport(
-            ok=False, problems=crashed, records=0, vectors=0, bytes=_size(where), seconds=seconds
+            answer = ask(Asked("distrust", where, lock_timeout), progress)
+    except BaseException as error:
+        _add(error, traces.told() if repair else "")
+        raise
+    if isinstance(answer, dict):
+        return reported(answer, crashed, time.monotonic() - started)
+    raise StoreError(
+        f"{where}: {_stopped(answer, 'repair' if repair else 'check')}. "
+        f"{(traces.told() if repair else '') or 'Nothing was changed'}",
+        path=where,
+    )
+
+
+def _stopped(answer: End | Silence, what: str) -> str:
+    if isinstance(answer, Silence):
+        return (
+            f"the {what} did not come on for {answer.seconds:.0f} s and was stopped; look at the disk, then "
+            "repeat"
         )
-    return reported(answer, crashed, seconds)
+    told = f"the process of the {what} was ended by {answer.how}{answer.words}"
+    if answer.is_crash:
+        return f"{told}; keep the file and restore a backup"
+    if answer.how == "SIGKILL":
+        return f"{told}; that says nothing of the file. See that there is enough memory, then repeat"
+    return f"{told}; that says nothing of the file. Repeat"
+
+
+def _add(error: BaseException, told: str) -> None:
+    """Puts what happened beside what stopped the call."""
+    if not told:
+        return
+    if isinstance(error, OtolithError):
+        error.args = (f"{error}. {told}",)
+    else:
+        error.add_note(told)
 
 
 def reported(answer: dict[str, Any], crashed: tuple[Problem, ...] = (), seconds: float = 0.0) -> VerifyReport:
@@ -123,103 +144,6 @@ def reported(answer: dict[str, Any], crashed: tuple[Problem, ...] = (), seconds:
 
 def _size(home: str) -> int:
     try:
-        return os.stat(os.path.join(home, _STORE)).st_size
+        return os.stat(os.path.join(home, STORE)).st_size
     except OSError:
         return 0
-
-
-def _ask(
-    action: str, home: str, lock_timeout: float, progress: Progress | None
-) -> tuple[dict[str, Any] | None, str]:
-    """What the child answered; None when it ended without an answer, and then how."""
-    patience = lock_timeout + _SILENCE + _size(home) / _SLOWEST_BYTES_A_SECOND
-    with _child(action, home, lock_timeout) as (child, lines):
-        heard = time.monotonic()
-        while True:
-            try:
-                line = lines.get(timeout=0.2)
-            except queue.Empty:
-                if time.monotonic() - heard > patience:
-                    raise StoreError(
-                        f"{home}: the check did not come on for {patience:.0f} s and was stopped; nothing "
-                        "was changed. Look at the disk, then repeat",
-                        path=home,
-                    ) from None
-                continue
-            heard = time.monotonic()
-            if line is None:
-                return None, _how_it_ended(child)
-            try:
-                told = json.loads(line)
-            except ValueError:
-                continue  # cut off by its end
-            if "progress" in told:
-                if progress is not None:
-                    progress(*told["progress"])
-            elif "error" in told:
-                raise _error(told["error"])
-            else:
-                done: dict[str, Any] = told["done"]
-                return done, ""
-
-
-@contextlib.contextmanager
-def _child(
-    action: str, home: str, lock_timeout: float
-) -> Iterator[tuple[subprocess.Popen[str], queue.SimpleQueue[str | None]]]:
-    """A running child and what it says, None at the end. It is gone when the context is left."""
-    if not sys.executable:
-        raise InternalError("there is no interpreter to check the file with; run `otolith verify` instead")
-    package = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
-    # -P: a directory somebody else made is no place to import from.
-    command = [sys.executable, "-P", "-m", "otolith.maintenance.child", action, home, str(lock_timeout)]
-    child = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        encoding="ascii",
-        errors="replace",
-        env={**os.environ, "PYTHONPATH": path},
-    )
-    lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-    reader = threading.Thread(target=_read, args=(child, lines), name="otolith-verify", daemon=True)
-    reader.start()
-    try:
-        yield child, lines
-    finally:
-        # Killed at any point, it leaves the old file or the new one.
-        if child.poll() is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(timeout=0.5 if sys.exc_info()[0] is None else 0)
-        child.kill()
-        child.wait()
-        reader.join()
-        if child.stdout is not None:
-            child.stdout.close()
-
-
-def _read(child: subprocess.Popen[str], lines: queue.SimpleQueue[str | None]) -> None:
-    assert child.stdout is not None
-    for line in child.stdout:
-        lines.put(line)
-    lines.put(None)
-
-
-def _how_it_ended(child: subprocess.Popen[str]) -> str:
-    code = child.wait()
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return signal.Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"
-
-
-def _error(told: dict[str, Any]) -> OtolithError:
-    kind = getattr(exceptions, told["kind"], InternalError)
-    error = kind(told["message"], **told["details"])
-    assert isinstance(error, OtolithError)
-    return error
