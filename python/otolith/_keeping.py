@@ -83,8 +83,14 @@ class Keeping:
         file are left out and told. One with a scope writes none, as they belong to the whole home.
 
         Args:
-            dest: A file, which appears only when it is whole; `-` for stdout; or an open file.
+            dest: A file, which appears only when it is whole; `-` for stdout; or an open file. In the
+                home only a name that is none of its own, and free or that of an earlier export.
             vectors: Whether vectors go with the text.
+
+        Raises:
+            InvalidInput: `dest` is a file of the home, also by a link, or lies where it keeps its own, or is
+                a store.
+            StoreError: It cannot be written; what was there is as it was.
         """
         from .transfer import export
 

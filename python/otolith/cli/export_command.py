@@ -21,7 +21,7 @@ def command(invocation: Invocation, file: str | None, vectors: bool) -> None:
     """Write all records and Markdown files as JSON lines to FILE, or to stdout without FILE or for -.
 
     The first line says what it is, the last one has a checksum; `otolith import` restores all of it
-    exactly. FILE appears only when it is complete.
+    exactly. FILE appears only when it is complete. It may not be a file of the memory itself.
     """
     to_stdout = file is None or file == "-"
     target = file if file is not None and not to_stdout else sys.stdout.buffer

@@ -57,7 +57,7 @@ def export(engine: Engine, dest: object, *, vectors: bool) -> ExportReport:
     """
     records = with_vectors = files = 0
     planned, skipped = plan(engine)
-    with output(dest) as out:
+    with output(dest, engine.home) as out:
         home = engine.home_embedder() if vectors else None
         head = {
             "otolith": "export",

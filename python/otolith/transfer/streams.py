@@ -16,6 +16,8 @@ from typing import Any, BinaryIO, NamedTuple, Protocol, cast
 from otolith._files import advice, replacing
 from otolith.exceptions import InvalidInput, OtolithError, StoreError
 
+from .destination import check_path, check_stream
+
 __all__ = ["Line", "Output", "lines", "output", "source"]
 
 _CHUNK = 1 << 20
@@ -153,22 +155,29 @@ class Output:
 
 
 @contextlib.contextmanager
-def output(dest: object) -> Iterator[Output]:
+def output(dest: object, home: str | os.PathLike[str] | None) -> Iterator[Output]:
     """Opens what is to be written. A file appears under its name only when the block ends well.
 
     Args:
         dest: A path, `-` for stdout, or an open file.
+        home: The home that is exported, whose own files it must not be.
+
+    Raises:
+        InvalidInput: It is one of them, or no place to write to.
     """
     if isinstance(dest, str) and dest == "-":
         if sys.stdout is None:
             raise InvalidInput("dest: stdout is closed; give a file", field="dest")
+        check_stream(home, sys.stdout)
         sys.stdout.flush()
         yield Output(sys.stdout.buffer, None)
         sys.stdout.buffer.flush()
     elif not isinstance(dest, (str, os.PathLike)):
+        check_stream(home, dest)
         yield Output(_writer(dest), None)
     else:
         name = _path(dest, "dest")
+        check_path(home, name)
         try:
             with _file(name) as stream:
                 yield Output(stream, name)
