@@ -57,6 +57,21 @@ def test_every_turn_is_a_record_in_the_order_of_the_sessions(memory: Memory) -> 
     ]
 
 
+def test_sessions_of_one_number_are_told_apart_by_their_names(memory: Memory) -> None:
+    conversation = {
+        "session_01_date_time": "1:56 pm on 8 May, 2024",
+        "session_01": [TURN],
+        "session_1_date_time": "1:56 pm on 9 May, 2024",
+        "session_1": [{**TURN, "dia_id": "D2:1"}],
+    }
+    report = load(memory, [{"sample_id": "s", "conversation": conversation}])
+    assert (report.created, report.failed, dict(report.ignored)) == (2, (), {})
+    found = [(one.session_id, one.occurred_at.day) for one in memory.episodes(newest_first=False)]  # type: ignore[union-attr]
+    assert found == [("s/session_01", 8), ("s/session_1", 9)]
+    del conversation["session_1"], conversation["session_1_date_time"]
+    assert load(memory, [{"sample_id": "t", "conversation": conversation}]).created == 1
+
+
 def test_evidence_leads_to_its_turn(memory: Memory) -> None:
     memory.import_(FILE, format="locomo")
     for sample in document():

@@ -21,6 +21,7 @@ class Invocation:
         json: Whether data and errors are JSON objects.
         quiet: Whether only data and errors are told.
         exit_code: What the process will return if nothing else fails.
+        command: Name of the command, once it ran.
         warned: What was told as a warning already, so that nothing is said twice.
     """
 
@@ -28,6 +29,7 @@ class Invocation:
     json: bool = False
     quiet: bool = False
     exit_code: int = 0
+    command: str | None = None
     warned: list[str] = field(default_factory=list)
 
     def data(self, text: str) -> None:

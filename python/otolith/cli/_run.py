@@ -1,10 +1,12 @@
 """One call of the command line: streams, arguments, and every way it may end."""
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 import click
 
@@ -16,12 +18,14 @@ from otolith.exceptions import OtolithError
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+# What these say is beside what they do: it is done although nobody was told.
+_DOING = frozenset({"remember", "update", "forget", "import", "init", "trust", "backup", "embed", "compact"})
 _COMPLETE_VARIABLE = "_OTOLITH_COMPLETE"
 
 
 def run(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. Never raises, never shows a traceback unless asked to."""
-    occupy_standard_descriptors()
+    nowhere = occupy_standard_descriptors()
     prepare_streams()
     arguments = [as_text(argument) for argument in (sys.argv[1:] if argv is None else argv)]
     instruction = os.environ.get(_COMPLETE_VARIABLE)
@@ -36,6 +40,9 @@ def run(argv: Sequence[str] | None = None) -> int:
     try:
         code = _invoke(arguments, invocation)
         sys.stdout.flush()
+        if code == 0 and nowhere.written and invocation.command not in _DOING:
+            invocation.error("the answer could not be written: stdout is closed", kind="OSError")
+            code = 1
     except KeyboardInterrupt as error:
         code = _interrupted(invocation, error)
     except OSError as error:
@@ -45,10 +52,26 @@ def run(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def occupy_standard_descriptors() -> None:
+class _Nowhere(io.RawIOBase):
+    """Stands for a stdout that the caller closed, and remembers whether anything was said there."""
+
+    written = False
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        self.written = True
+        return len(data)
+
+
+def occupy_standard_descriptors() -> _Nowhere:
     """Opens the null device on standard descriptors that the caller closed.
 
     Otherwise the store would get number 1 or 2, and a message would be written into it.
+
+    Returns:
+        What took the place of stdout if that was closed.
     """
     for number in (0, 1, 2):
         try:
@@ -58,9 +81,12 @@ def occupy_standard_descriptors() -> None:
             if opened != number:
                 os.dup2(opened, number)
                 os.close(opened)
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (lives as long as the process)
+    nowhere = _Nowhere()
+    if sys.stdout is None:
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(nowhere), encoding="utf-8")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (lives as long as the process)
+    return nowhere
 
 
 def prepare_streams() -> None:
@@ -85,7 +111,10 @@ def _end_of_options(arguments: list[str]) -> int:
 def _invoke(arguments: list[str], invocation: Invocation) -> int:
     try:
         with root.make_context(PROGRAM, arguments, obj=invocation) as context:
-            root.invoke(context)
+            try:
+                root.invoke(context)
+            finally:
+                invocation.command = context.invoked_subcommand
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except click.exceptions.NoArgsIsHelpError as error:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from .foreign import holds_record
 from .locomo import holds_turn, read_document
-from .native import check_export
-from .streams import source
+from .native import check_export, holds_content, look_at_head
+from .streams import is_seekable, keeping, source
 
 if TYPE_CHECKING:
     from otolith._core import Engine
@@ -50,22 +50,30 @@ def checked(
         OtolithError: As `import_` would raise.
     """
     with contextlib.ExitStack() as stack:
-        stream, name = stack.enter_context(source(src, rewindable=format == "otolith"))
+        stream, name = stack.enter_context(source(src, rewindable=format == "otolith", look=look_at_head))
         if format == "otolith":
             start = stream.tell()
             check_export(stream, name, partial=partial)
             stream.seek(start)
-            yield stream, True
+            useful = not partial or holds_content(engine, stream, name)
+            stream.seek(start)
+            yield stream, useful
             return
         if format == "locomo":
             content = read_document(stream, name)
             yield io.BytesIO(content), holds_turn(engine, content, name, zone=zone)
             return
-        kept = stack.enter_context(tempfile.SpooledTemporaryFile(_IN_RAM))
+        kept = tempfile.SpooledTemporaryFile(_IN_RAM)  # noqa: SIM115 (closed by the stack)
+        stack.callback(_close, kept)
         again = _Again(stream, name, kept)
         useful = holds_record(engine, cast("BinaryIO", again), mapping=mapping, key=key, zone=zone)
         again.rewind()
         yield cast("BinaryIO", again), useful
+
+
+def _close(kept: tempfile.SpooledTemporaryFile[bytes]) -> None:
+    with contextlib.suppress(OSError):  # of a full disk, which was told
+        kept.close()
 
 
 class _Again:
@@ -85,8 +93,13 @@ class _Again:
 
     def rewind(self) -> None:
         """Goes back to the beginning, once."""
-        self._kept.seek(0)
+        with keeping():
+            self._kept.seek(0)
         self._first = False
+
+    def seekable(self) -> bool:
+        """As of what it reads from."""
+        return is_seekable(self._stream)
 
     def readline(self, size: int = -1) -> bytes:
         """As of a file."""
@@ -101,5 +114,6 @@ class _Again:
             return kept
         content = bytes(getattr(self._stream, how)(size))
         if self._first:
-            self._kept.write(content)
+            with keeping():
+                self._kept.write(content)
         return content

@@ -12,7 +12,7 @@ from otolith._fields import FIELDS, moment_of_import, record_fields, shown, zone
 from otolith.exceptions import InvalidInput, OtolithError
 
 from .batches import Batches
-from .streams import Line, lines, source
+from .streams import Line, is_seekable, lines, source, why_no_json
 
 if TYPE_CHECKING:
     from otolith._core import Engine
@@ -22,6 +22,7 @@ __all__ = ["holds_record", "import_lines", "zoned"]
 
 _LONGEST_LINE = 32 << 20
 _IGNORED_NAMES = 100
+_HOPELESS = 100_000
 _MISSING: Final = object()
 _OURS = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[78][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE)
 # A file says of itself who wrote it: such a claim is believed only when the caller maps it.
@@ -50,6 +51,7 @@ def import_lines(
     """
     reader = _Reader(mapping, key, zone)
     batches = Batches(engine)
+    is_hopeful = False
     with source(src, rewindable=False) as (stream, _):
         for line in lines(stream, _LONGEST_LINE):
             if line.content is not None and not line.content.strip():
@@ -59,7 +61,10 @@ def import_lines(
                 full = batches.add(line.number, reader.record(line), len(line.content or b""))
             except OtolithError as error:
                 batches.fail(line.number, error)
+                if not is_hopeful and batches.read >= _HOPELESS:
+                    _refuse_endless(stream, error)
                 continue
+            is_hopeful = True
             if full:
                 batches.write()
                 if progress is not None:
@@ -88,18 +93,31 @@ def holds_record(
         zone: As in `import_lines`.
     """
     reader = _Reader(mapping, key, zone)
+    read = 0
     for line in lines(stream, _LONGEST_LINE):
         if line.content is not None and not line.content.strip():
             continue
+        read += 1
         trial = Batches(engine)
         try:
             trial.add(line.number, reader.record(line), 0)
-        except OtolithError:
+        except OtolithError as error:
+            if read >= _HOPELESS:
+                _refuse_endless(stream, error)
             continue
         trial.write()
         if trial.taken:
             return True
     return False
+
+
+def _refuse_endless(stream: BinaryIO, error: OtolithError) -> None:
+    """Refuses a pipe without a single record in so many lines: it may have no end. A file has one."""
+    if not is_seekable(stream):
+        raise InvalidInput(
+            f"src: none of the first {_HOPELESS} lines can be imported. The last of them: {error}",
+            field="src",
+        )
 
 
 class _Reader:
@@ -218,7 +236,7 @@ def _object(line: Line) -> dict[str, Any]:
     except RecursionError:
         raise InvalidInput("line: is nested too deeply", field="line") from None
     except ValueError as error:
-        raise InvalidInput(f"line: is not JSON: {error}", field="line") from None
+        raise InvalidInput(f"line: is not JSON: {why_no_json(error)}", field="line") from None
     if not isinstance(parsed, dict):
         raise InvalidInput("line: is not a JSON object", field="line")
     return parsed

@@ -25,7 +25,7 @@ from otolith.exceptions import InvalidInput, OtolithError
 
 from .batches import Batches
 from .foreign import zoned
-from .streams import source
+from .streams import source, why_no_json
 
 if TYPE_CHECKING:
     from otolith._core import Engine
@@ -176,19 +176,18 @@ class _Reader:
         for other, value in sample.items():
             if other not in ("sample_id", "conversation"):
                 self._leave(other, len(value) if isinstance(value, (list, dict)) else 1)
-        numbers = sorted(int(found[1]) for key in conversation if (found := _SESSION.fullmatch(key)))
+        sessions = sorted((int(found[1]), key) for key in conversation if (found := _SESSION.fullmatch(key)))
         seen: set[str] = set()
-        for number in numbers:
-            yield from self._session(f"{path}.conversation", name, number, conversation, seen)
-        used = {f"session_{number}" for number in numbers}
+        for _, key in sessions:
+            yield from self._session(f"{path}.conversation", name, key, conversation, seen)
+        used = {key for _, key in sessions}
         for key in conversation:
             if key.removesuffix("_date_time") not in used and key not in ("speaker_a", "speaker_b"):
                 self._leave("date_time without session" if key.endswith("_date_time") else key, 1)
 
     def _session(
-        self, path: str, sample: str, number: int, conversation: dict[str, Any], seen: set[str]
+        self, path: str, sample: str, key: str, conversation: dict[str, Any], seen: set[str]
     ) -> Iterator[_Part]:
-        key = f"session_{number}"
         turns = conversation.get(key)
         if not isinstance(turns, list):
             yield _broken(f"{path}.{key}", "is no list of turns", field=key)
@@ -281,7 +280,9 @@ def _parsed(content: bytes, name: str) -> Any:
     except RecursionError:
         raise InvalidInput(f"src: {name} is nested too deeply; give a LoCoMo document", field="src") from None
     except ValueError as error:
-        raise InvalidInput(f"src: {name} is not JSON: {error}; give a LoCoMo document", field="src") from None
+        raise InvalidInput(
+            f"src: {name} is not JSON: {why_no_json(error)}; give a LoCoMo document", field="src"
+        ) from None
     samples = document if isinstance(document, list) else [document]
     if not any(isinstance(sample, dict) and "conversation" in sample for sample in samples):
         raise InvalidInput(

@@ -18,16 +18,15 @@ from otolith.records import ImportReport
 
 from .exporting import FORMAT, KINDS
 from .files import File, file_in, restore_file
-from .streams import lines, source
+from .streams import LONGEST_HEAD, lines, source, why_no_json
 
 if TYPE_CHECKING:
     from otolith._core import Engine
 
-__all__ = ["check_export", "import_export"]
+__all__ = ["check_export", "holds_content", "import_export", "look_at_head"]
 
 # A record of 16 MiB with a wide vector for each of its chunks fits.
 _LONGEST_LINE = 512 << 20
-_LONGEST_HEAD = 16 << 20
 _WIDEST = 8192  # as for every vector of a store
 _BATCH_RECORDS = 500
 _BATCH_BYTES = 16 << 20
@@ -77,7 +76,7 @@ def import_export(
         progress: Called with (records done, total).
     """
     tally = _Tally()
-    with source(src, rewindable=True) as (stream, name):
+    with source(src, rewindable=True, look=look_at_head) as (stream, name):
         start = stream.tell()
         head, total = check_export(stream, name, partial=partial)
         stream.seek(start)
@@ -87,7 +86,7 @@ def import_export(
             tally.failed.append((1, error))
         batch: list[_Record] = []
         size = 0
-        for record in _records(stream, name, tally, partial=partial):
+        for record in _records(stream, name, head, tally, partial=partial):
             if isinstance(record, File):
                 _restore_file(engine, record, tally)
                 continue
@@ -102,6 +101,27 @@ def import_export(
         if progress is not None:
             progress(tally.read, total)
     return tally.report()
+
+
+def holds_content(engine: Engine, stream: BinaryIO, name: str) -> bool:
+    """Whether a damaged export has at least one record or file that can be imported. Reads up to the first.
+
+    Args:
+        engine: An engine in RAM that takes that record.
+        stream: It, at its start.
+        name: Its name for messages.
+    """
+    start = stream.tell()
+    head = _head(stream, name)
+    stream.seek(start)
+    for content in _records(stream, name, head, _Tally(), partial=True):
+        if isinstance(content, File):
+            return True
+        trial = _Tally()
+        _restore(engine, [content], trial)
+        if trial.created:
+            return True
+    return False
 
 
 def check_export(stream: BinaryIO, name: str, *, partial: bool) -> tuple[dict[str, Any], int | None]:
@@ -132,7 +152,21 @@ def check_export(stream: BinaryIO, name: str, *, partial: bool) -> tuple[dict[st
 
 def _head(stream: BinaryIO, name: str) -> dict[str, Any]:
     """The first line, which says what the file is."""
-    first = next(lines(io.BytesIO(stream.readline(_LONGEST_HEAD)), _LONGEST_HEAD), None)
+    return look_at_head(stream.readline(LONGEST_HEAD), name)
+
+
+def look_at_head(content: bytes, name: str) -> dict[str, Any]:
+    """What the first line of an export says.
+
+    Args:
+        content: That line.
+        name: Name of the file for messages.
+
+    Raises:
+        InvalidInput: It is no export.
+        FormatTooNew: One of a newer version.
+    """
+    first = next(lines(io.BytesIO(content), LONGEST_HEAD), None)
     head: object = None
     if first is not None and first.content is not None:
         try:
@@ -229,8 +263,11 @@ def _damaged(name: str, what: str) -> StoreCorrupt:
     )
 
 
-def _records(stream: BinaryIO, name: str, tally: _Tally, *, partial: bool) -> Iterator[_Record | File]:
+def _records(
+    stream: BinaryIO, name: str, head: dict[str, Any], tally: _Tally, *, partial: bool
+) -> Iterator[_Record | File]:
     ended = False
+    files = 0
     for line in lines(stream, _LONGEST_LINE):
         if line.number == 1 or line.content == b"":
             continue
@@ -242,10 +279,13 @@ def _records(stream: BinaryIO, name: str, tally: _Tally, *, partial: bool) -> It
                 ended = True
                 continue
             tally.read += "kind" not in parsed
+            files += parsed.get("kind") == "file"
             yield _content(parsed, line.number, len(line.content))
         except OtolithError as error:
             tally.failed.append((line.number, error))
-    if partial and not ended:
+    # What a repair puts into lost+found has no last line, and all that it announces.
+    announced = (head.get("records"), head.get("files", 0))
+    if partial and not ended and announced != (tally.read, files):
         tally.failed.append((line.number, StoreCorrupt(f"{name}: is cut off after this line", path=name)))
 
 
@@ -254,8 +294,10 @@ def _parsed(raw: bytes) -> dict[str, Any]:
         parsed = json.loads(raw)
     except UnicodeDecodeError as error:
         raise InvalidInput(f"line: is not UTF-8 at byte {error.start}", field="line") from None
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"line: is not JSON: {error}", field="line") from None
+    except RecursionError:
+        raise InvalidInput("line: is nested too deeply", field="line") from None
+    except ValueError as error:
+        raise InvalidInput(f"line: is not JSON: {why_no_json(error)}", field="line") from None
     if not isinstance(parsed, dict):
         raise InvalidInput("line: is not a JSON object", field="line")
     return parsed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import json
 import os
 import stat
 import sys
@@ -18,7 +19,20 @@ from otolith.exceptions import InvalidInput, OtolithError, StoreError
 
 from .destination import check_path, check_stream
 
-__all__ = ["Line", "Output", "lines", "output", "source"]
+__all__ = [
+    "LONGEST_HEAD",
+    "Line",
+    "Output",
+    "is_seekable",
+    "keeping",
+    "lines",
+    "output",
+    "source",
+    "why_no_json",
+]
+
+LONGEST_HEAD = 16 << 20
+"""Most bytes of the first line of an export."""
 
 _CHUNK = 1 << 20
 # A run of bytes without a line end that is longer than this beyond what was allowed is no line any more.
@@ -69,12 +83,16 @@ def lines(stream: BinaryIO, longest: int) -> Iterator[Line]:
 
 
 @contextlib.contextmanager
-def source(src: object, *, rewindable: bool) -> Iterator[tuple[BinaryIO, str]]:
+def source(
+    src: object, *, rewindable: bool, look: Callable[[bytes, str], object] | None = None
+) -> Iterator[tuple[BinaryIO, str]]:
     """Opens what is to be read, as bytes.
 
     Args:
         src: A path, `-` for stdin, or an open file.
         rewindable: Whether it must be possible to read it twice; what cannot seek goes to a temporary file.
+        look: Called with the first line of such a stream and its name before the rest is copied; may refuse
+            it.
 
     Yields:
         The stream at its start, and its name for messages.
@@ -94,27 +112,61 @@ def source(src: object, *, rewindable: bool) -> Iterator[tuple[BinaryIO, str]]:
         else:
             stream, name = _binary(src, "src"), str(getattr(src, "name", "the open file"))
         try:
-            if rewindable and not _seekable(stream):
+            if rewindable and not is_seekable(stream):
                 # Bound to this machine, readable by this user only, and gone at the end.
-                spool = stack.enter_context(tempfile.TemporaryFile())
-                _copy(stream, cast("BinaryIO", spool))
-                stream = cast("BinaryIO", spool)
+                with keeping():
+                    spool = stack.enter_context(tempfile.TemporaryFile(buffering=0))
+                first = stream.readline(LONGEST_HEAD)
+                if look is not None:
+                    look(first, name)
+                _copy(first, stream, spool)
+                stream = cast("BinaryIO", io.BufferedReader(spool))
             yield stream, name
         except OSError as error:
             raise _unusable(name, error, "reading stopped there") from error
 
 
-def _copy(stream: BinaryIO, spool: BinaryIO) -> None:
-    """Copies all of a stream that is lines."""
+def _copy(first: bytes, stream: BinaryIO, spool: io.FileIO) -> None:
+    """Copies all of a stream that is lines, the first of which was read."""
     ended, run = 0, 0
-    while chunk := stream.read(_CHUNK):
+    chunk = first
+    while chunk:
         last = chunk.rfind(b"\n")
         ended += chunk.count(b"\n")
         run = run + len(chunk) if last < 0 else len(chunk) - last - 1
         if run > (_LONGEST_RUN if ended else _LONGEST_FIRST):
             raise _endless(ended + 1, run)
-        spool.write(chunk)
+        with keeping():
+            rest = memoryview(chunk)
+            while rest:
+                rest = rest[spool.write(rest) :]
+        chunk = stream.read(_CHUNK)
     spool.seek(0)
+
+
+@contextlib.contextmanager
+def keeping() -> Iterator[None]:
+    """What goes wrong with a temporary file becomes an error that names its place."""
+    try:
+        yield
+    except OSError as error:
+        try:
+            place = tempfile.gettempdir()
+        except OSError:
+            place = "no temporary directory"
+        raise StoreError(
+            f"{place}: {error.strerror or error}; what comes from a pipe is kept there while it is checked: "
+            "make room, or name another directory in TMPDIR. Nothing was imported",
+            path=place,
+            errno=error.errno,
+        ) from error
+
+
+def why_no_json(error: ValueError) -> str:
+    """What is wrong with a text, without Python's advice about its limits."""
+    if isinstance(error, json.JSONDecodeError):
+        return str(error)
+    return "a number has too many digits" if "int_max_str_digits" in str(error) else str(error)
 
 
 def _endless(number: int, size: int) -> InvalidInput:
@@ -255,7 +307,7 @@ class _Source:
         return self._bytes(self._stream.readline, size)
 
     def seekable(self) -> bool:
-        return _seekable(self._stream)
+        return is_seekable(self._stream)
 
     def seek(self, place: int) -> int:
         with _given(self._field):
@@ -302,7 +354,8 @@ class _Text:
         self._stream.write(data.decode("utf-8"))
 
 
-def _seekable(stream: BinaryIO) -> bool:
+def is_seekable(stream: BinaryIO) -> bool:
+    """Whether a stream can go back."""
     try:
         return stream.seekable()
     except (AttributeError, ValueError):
