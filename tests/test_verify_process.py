@@ -30,12 +30,13 @@ def damaged_home(home: Path) -> bytes:
 
 @pytest.mark.parametrize("name", ["KILL", "TERM", "INT", "HUP"])
 @pytest.mark.parametrize("repair", [False, True])
+@pytest.mark.parametrize("first", [STARTED, "true"])
 def test_a_signal_from_outside_is_no_damage(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, repair: bool
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, repair: bool, first: str
 ) -> None:
     fill(home, 5)
     before = store(home).read_bytes()
-    interpreter(tmp_path, monkeypatch, f"{STARTED}; kill -{name} $$; exec sleep 5", real=False)
+    interpreter(tmp_path, monkeypatch, f"{first}; kill -{name} $$; exec sleep 5", real=False)
     with pytest.raises(
         otolith.StoreError, match=f"ended by SIG{name}.*says nothing of the file.*Nothing was"
     ):
@@ -160,6 +161,10 @@ def test_an_interpreter_that_is_gone_is_named(home: Path, monkeypatch: pytest.Mo
     with pytest.raises(otolith.StoreError, match=r"did not start: .*gone cannot be run") as caught:
         maintenance.verify(home)
     assert caught.value.errno == errno.ENOENT
+    for nothing in (None, ""):
+        monkeypatch.setattr(sys, "executable", nothing)
+        with pytest.raises(otolith.StoreError, match=r"sys\.executable.*run `otolith verify`"):
+            maintenance.verify(home)
 
 
 @pytest.mark.parametrize("number", [errno.EAGAIN, errno.EMFILE, errno.ENOMEM])

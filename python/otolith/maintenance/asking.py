@@ -121,20 +121,25 @@ def ask(asked: Asked, progress: Callable[[int, int | None], object] | None) -> d
     """
     try:
         with _child(asked) as child:
-            _await_start(child, asked.home)
+            if (end := _await_start(child, asked.home)) is not None:
+                return end
             return _listen(child, asked, progress)
     except _CannotStart as stopped:
         raise _not_started(asked.home, stopped.error) from stopped.error
 
 
-def _await_start(child: _Child, home: str) -> None:
+def _await_start(child: _Child, home: str) -> End | None:
+    """Waits for its first word. How it ended if something outside ended it before."""
     begun = time.monotonic()
     while True:
         told = child.next()
         if told is not None and "started" in told:
-            return
+            return None
         if told is not None and not told:
-            raise _no_start(home, f"ended at once ({child.how()[0]}){child.words()}")
+            how, is_crash = child.how()
+            if how.startswith("SIG") and not is_crash:
+                return End(how, False, child.words())
+            raise _no_start(home, f"ended at once ({how}){child.words()}")
         if time.monotonic() - begun > _LONGEST_START:
             raise _no_start(home, f"said nothing for {_LONGEST_START:.0f} s{child.words()}")
 
@@ -289,7 +294,10 @@ class _Child:
 def _child(asked: Asked) -> Iterator[_Child]:
     """A running child. It is gone when the context is left."""
     if not sys.executable:
-        raise InternalError(f"there is no interpreter to check the file with; {_OTHER_WAY} instead")
+        raise StoreError(
+            f"{asked.home}: no Python is known to look at the file with (`sys.executable`); {_OTHER_WAY}",
+            path=asked.home,
+        )
     path = [os.path.abspath(one) for one in otolith.__path__]
     question = [asked.action, asked.home, str(asked.lock_timeout)]
     told = json.dumps([str(otolith.__file__), path, [os.path.dirname(one) for one in path], question])
