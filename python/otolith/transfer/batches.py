@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from otolith.exceptions import OtolithError, StoreError
 from otolith.records import ImportReport
 
+from .streams import alone
+
 if TYPE_CHECKING:
     from otolith._core import Engine
 
@@ -58,7 +60,7 @@ class Batches:
     def fail(self, place: int | str, error: OtolithError) -> None:
         """Notes a record that cannot be taken."""
         self._ordinal += 1
-        self._failed.append((self._ordinal, place, error))
+        self._failed.append((self._ordinal, place, alone(error)))
 
     def write(self) -> None:
         """Writes what waits, in one transaction.

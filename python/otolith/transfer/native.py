@@ -18,7 +18,7 @@ from otolith.records import ImportReport
 
 from .exporting import FORMAT, KINDS
 from .files import File, file_in, restore_file
-from .streams import LONGEST_HEAD, lines, source, why_no_json
+from .streams import LONGEST_HEAD, alone, lines, source, why_no_json
 
 if TYPE_CHECKING:
     from otolith._core import Engine
@@ -282,7 +282,7 @@ def _records(
             files += parsed.get("kind") == "file"
             yield _content(parsed, line.number, len(line.content))
         except OtolithError as error:
-            tally.failed.append((line.number, error))
+            tally.failed.append((line.number, alone(error)))
     # What a repair puts into lost+found has no last line, and all that it announces.
     announced = (head.get("records"), head.get("files", 0))
     if partial and not ended and announced != (tally.read, files):

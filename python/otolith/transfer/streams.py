@@ -23,6 +23,7 @@ __all__ = [
     "LONGEST_HEAD",
     "Line",
     "Output",
+    "alone",
     "is_seekable",
     "keeping",
     "lines",
@@ -167,6 +168,12 @@ def why_no_json(error: ValueError) -> str:
     if isinstance(error, json.JSONDecodeError):
         return str(error)
     return "a number has too many digits" if "int_max_str_digits" in str(error) else str(error)
+
+
+def alone(error: OtolithError) -> OtolithError:
+    """The error without what it came from: that holds the whole line, and reports keep their errors."""
+    error.__cause__ = error.__context__ = error.__traceback__ = None
+    return error
 
 
 def _endless(number: int, size: int) -> InvalidInput:
