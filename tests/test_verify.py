@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -343,3 +344,28 @@ def test_a_read_only_handle_verifies_and_refuses_to_repair(home: Path) -> None:
         assert memory.verify().ok
         with pytest.raises(otolith.ReadOnly):
             memory.verify(repair=True)
+
+
+def test_a_file_that_was_cut_off_gives_its_records_back_by_way_of_an_import(cli: Cli) -> None:
+    # Nothing says how far the feed of such a file went, so a record in it may have been forgotten: nothing
+    # comes back by itself, and nothing is lost either.
+    with otolith.Memory.open(cli.home, embedder=None) as memory:
+        there = {memory.remember(f"note {n} {'x' * 300}").id: f"note {n} {'x' * 300}" for n in range(300)}
+        forgotten = list(there)[:30]
+        memory.forget(*forgotten)
+        memory.compact()  # a file without holes: what is cut off are rows
+        memory.remember("the last")
+    whole = store(cli.home).read_bytes()
+    store(cli.home).write_bytes(whole[: len(whole) * 6 // 10])
+    done = cli("verify", "--repair", code=1)
+    assert contents(cli.home).keys() <= there.keys() - set(forgotten)
+    told = re.search(r"otolith import --partial (\S+records\.jsonl)", done.err)
+    assert told, done.err
+    held = [line for line in done.out.splitlines() if line.startswith("held back  episodes  ")]
+    assert len(held) > 50
+    cli("import", "--partial", told[1])
+    back = contents(cli.home)
+    assert len(back) >= len(held)
+    assert {id: text for id, text in back.items() if id in there} == {
+        id: there[id] for id in back if id in there
+    }

@@ -1,5 +1,7 @@
 """`otolith verify`."""
 
+import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +14,10 @@ from otolith.cli._text import counted
 
 if TYPE_CHECKING:
     from otolith import VerifyReport
+    from otolith.records import Loss
+
+_HELD_BACK = "held back"
+_HELD_BACK_FILE = "records.jsonl"
 
 
 @make("verify", ["otolith verify", "otolith verify --repair --json"])
@@ -23,8 +29,8 @@ def command(invocation: Invocation, repair: bool) -> None:
     One problem a line: kind, table, id, what is wrong. Exit code 1 if there is any. Writers wait meanwhile.
 
     With --repair a new file is made of all that can be read. The damaged one is kept beside it under a
-    dated name, bytes that cannot be brought back lie in lost+found, and what was lost is listed. Nothing
-    is deleted.
+    dated name, bytes that cannot be brought back lie in lost+found, and each thing that was lost, held
+    back, or came back in an older form is listed. Nothing is deleted. Exit code 1 if there is any.
     """
     from otolith.maintenance import verify
 
@@ -33,7 +39,8 @@ def command(invocation: Invocation, repair: bool) -> None:
         report = verify(
             settings.home, repair=repair, lock_timeout=settings.get("lock_timeout"), progress=tell
         )
-    invocation.exit_code = 0 if report.ok else 1
+    lost = report.repaired is not None and report.repaired.lost
+    invocation.exit_code = 0 if report.ok and not lost else 1
     if invocation.json:
         invocation.object("verify", report.to_dict())
         return
@@ -55,11 +62,28 @@ def _tell(invocation: Invocation, report: "VerifyReport") -> None:
         if report.problems:
             invocation.note("`otolith verify --repair` makes a whole file of what can be read")
         return
+    groups: dict[str, int] = {}
     for loss in done.lost:
+        group = _group(loss)
+        groups[group] = groups.get(group, 0) + 1
         detail = loss.detail if loss.file is None else f"{loss.detail} ({loss.file})"
-        _line(invocation, "lost", loss.table, loss.id, detail)
+        _line(invocation, group, loss.table, loss.id, detail)
     back = f"{counted(done.restored, 'record')} and {counted(done.restored_vectors, 'vector')}"
-    invocation.note(f"repaired: {back} are in the new file, {len(done.lost)} lost")
+    told = "".join(f", {count} {group}" for group, count in sorted(groups.items()))
+    invocation.note(f"repaired: {back} are in the new file{told or ', nothing lost'}")
     invocation.note(f"the damaged file is kept as {done.kept_as}")
     if done.lost_found is not None:
         invocation.note(f"what could not be brought back is in {done.lost_found}")
+    if _HELD_BACK in groups:
+        held = shlex.quote(str(Path(str(done.lost_found), _HELD_BACK_FILE)))
+        invocation.note(
+            "records held back are whole and may have been forgotten; bring back what is wanted with "
+            f"`otolith import --partial {held}`"
+        )
+
+
+def _group(loss: "Loss") -> str:
+    """What became of it, in a word."""
+    if loss.file == _HELD_BACK_FILE:
+        return _HELD_BACK
+    return "older" if loss.detail.startswith("came back") else "lost"
