@@ -6,7 +6,7 @@ use super::served::{Record, Served, VectorState};
 use crate::episode::{EmbeddedText, Episode, Status};
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
-use crate::store::{Embedded, EmbedderRow, EmbeddingRow, NO_EMBEDDER, ReadView, Wait, WriteView};
+use crate::store::{Embedded, EmbedderRow, EmbeddingRow, GIVEN, NO_EMBEDDER, ReadView, Wait, WriteView};
 use crate::vector::{MAX_DIM, Refusal, UnitRow};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -63,11 +63,11 @@ pub(super) const NO_VECTORS: &str = "no record has a vector yet; embed what is p
 
 /// Fingerprint of vectors that callers give without an embedder.
 fn given(dim: usize) -> String {
-    format!("given:{dim}")
+    format!("{GIVEN}{dim}")
 }
 
 fn is_given(fingerprint: &str) -> bool {
-    fingerprint.starts_with("given:")
+    fingerprint.starts_with(GIVEN)
 }
 
 impl Engine {

@@ -56,7 +56,12 @@ impl HolderNote {
         options.write(true).create(true).truncate(false);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = open_regular(&mut options, &note_path(home));
+        let path = note_path(home);
+        let is_new = path.symlink_metadata().is_err();
+        let file = open_regular(&mut options, &path);
+        if let (true, Some(file)) = (is_new, &file) {
+            super::owner::give(file, home);
+        }
         let arguments = std::env::args_os().map(|a| a.to_string_lossy().into_owned());
         Self { file, identity: format!("{} {{}} {}", std::process::id(), told(arguments)) }
     }

@@ -6,6 +6,7 @@
 use super::failure::Context;
 use super::fork::{self, Registration};
 use super::handle::Place;
+use super::owner;
 use crate::error::{Error, Result};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
@@ -36,22 +37,41 @@ impl MaintenanceLock {
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         match builder.create(&dir) {
+            Ok(()) => owner::give_dir(&dir, &place.home),
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(context.io(error)),
-            _ => {}
+            Err(_) => {}
         }
         // The home may have come with a cloned repository: a link in it may lead anywhere.
         if fs::symlink_metadata(&dir).is_ok_and(|found| !found.is_dir()) {
             return Err(Error::store(&dir, "is not a directory; remove it, then repeat"));
         }
+        match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_symlink() => {
+                return Err(Error::store(&path, "is a symbolic link; remove it, then repeat"));
+            }
+            Ok(found) if !found.is_file() => {
+                return Err(Error::store(&path, "is not a regular file; remove it, then repeat"));
+            }
+            _ => {}
+        }
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
+        options.read(true).write(true);
         #[cfg(unix)]
         {
             use std::os::unix::fs::OpenOptionsExt;
             let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
             options.mode(0o600).custom_flags(flags.bits().cast_signed());
         }
-        let file = options.open(&path).map_err(|error| context.io(error))?;
+        let file = match options.clone().create_new(true).open(&path) {
+            Ok(file) => {
+                owner::give(&file, &place.home);
+                file
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                options.open(&path).map_err(|error| context.io(error))?
+            }
+            Err(error) => return Err(context.io(error)),
+        };
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

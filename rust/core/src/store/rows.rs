@@ -122,6 +122,9 @@ impl EmbeddingRow {
 /// Number under which vectors are refused while the home has no embedder. Real ones begin with 1.
 pub const NO_EMBEDDER: u32 = 0;
 
+/// How the fingerprint of vectors begins that callers give without an embedder; their width follows.
+pub const GIVEN: &str = "given:";
+
 /// One embedder this store has, or had, vectors of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmbedderRow {

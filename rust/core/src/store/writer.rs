@@ -20,6 +20,9 @@ const POLL: Duration = Duration::from_millis(50);
 /// How long past its deadline a caller waits for a job that has already begun.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// Also who does not want to wait gets so long: for its thread to start and to take a lock that is free.
+const FLOOR: Duration = Duration::from_millis(200);
+
 const QUEUED: u8 = 0;
 const BEGUN: u8 = 1;
 const CANCELLED: u8 = 2;
@@ -190,7 +193,7 @@ fn await_reply<T>(
     cancel: impl Fn() -> bool,
 ) -> Result<T> {
     let started = Instant::now();
-    let deadline = wait.deadline;
+    let deadline = wait.deadline.max(FLOOR);
     loop {
         let left = deadline.saturating_sub(started.elapsed());
         let pause = left.min(POLL);

@@ -102,14 +102,14 @@ impl Checker {
         self.trees.get(&table).is_some_and(|state| state.whole)
     }
 
-    /// That this version may judge the file.
-    pub(super) fn check_format(&self, path: &std::path::Path) -> Result<()> {
+    /// That this version may judge the file, or write it.
+    pub(super) fn check_format(&self, path: &std::path::Path, to_write: bool) -> Result<()> {
         let number = |name: &str| {
             let body = self.meta.get(name)?;
             Some(u32::from_le_bytes(body.as_slice().try_into().ok()?))
         };
-        let found = number(tables::META_FORMAT).into_iter().chain(number(tables::META_OLDEST_READER)).max();
-        match found {
+        let format = number(tables::META_FORMAT).filter(|_| to_write);
+        match format.into_iter().chain(number(tables::META_OLDEST_READER)).max() {
             Some(found) if found > tables::FORMAT_VERSION => Err(Error::FormatTooNew {
                 what: path.display().to_string(),
                 found: u64::from(found),
@@ -221,6 +221,11 @@ impl Checker {
                 // One that is there and cannot be read has been told.
                 None if self.problems.iter().any(|p| p.table == "meta" && p.id == name) => {}
                 None => self.problem(ProblemKind::Missing, "meta", name, "is not there"),
+            }
+        }
+        for name in [tables::META_FORMAT, tables::META_OLDEST_READER] {
+            if self.meta.get(name).is_some_and(|body| body.len() == 4 && body.iter().all(|byte| *byte == 0)) {
+                self.problem(ProblemKind::Mismatch, "meta", name, "is 0, which no version of otolith wrote");
             }
         }
         if let Some(body) = self.meta.get(tables::META_HOME_EMBEDDER)

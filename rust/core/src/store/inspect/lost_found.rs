@@ -2,6 +2,7 @@
 
 use super::super::failure::Context;
 use super::super::handle::sync_parent;
+use super::super::owner;
 use crate::error::{Error, Result};
 use crate::time::{Clock, SystemClock};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -42,7 +43,10 @@ impl LostFound {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         // Not synced one by one: the damaged file has the same bytes.
-        let written = options.open(&path).and_then(|mut file| file.write_all(bytes));
+        let written = options.open(&path).and_then(|mut file| {
+            owner::give(&file, &self.home);
+            file.write_all(bytes)
+        });
         written.map_err(|error| Context::new(&self.home, &path).io(error))?;
         Ok(name)
     }
@@ -54,8 +58,9 @@ impl LostFound {
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
         match builder.create(&root) {
+            Ok(()) => owner::give_dir(&root, &self.home),
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(at(&root, error)),
-            _ => {}
+            Err(_) => {}
         }
         // The home may have come with a cloned repository: a link in it may lead anywhere.
         if fs::symlink_metadata(&root).is_ok_and(|found| !found.is_dir()) {
@@ -68,6 +73,7 @@ impl LostFound {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(at(&dir, error)),
                 Ok(()) => {
+                    owner::give_dir(&dir, &self.home);
                     self.dir = Some(dir.clone());
                     return Ok(dir);
                 }

@@ -6,12 +6,18 @@
 //! check as well, over an [`overlay`]. So redb never sees a page that was not verified, and what it would do with a
 //! damaged one, which is to panic or to end the process, is not met.
 
+mod adrift;
 mod check;
+mod decide;
 mod held;
+mod held_back;
+mod holes;
 mod lost_found;
 mod overlay;
 mod pages;
 mod repair;
+#[cfg(test)]
+mod repair_tests;
 mod report;
 mod row;
 mod salvage;
@@ -55,7 +61,7 @@ impl Store {
         let mut pages = Pages::new(Arc::clone(&still.backend)).map_err(|error| context.io(error))?;
         let mut inspection = Inspection::default();
         inspection.run(&mut pages, &context, progress, &mut |_| {})?;
-        inspection.checker.check_format(&place.path)?;
+        inspection.checker.check_format(&place.path, false)?;
         Ok(inspection.finish(&still, pages.file_len(), true))
     }
 }
@@ -67,6 +73,12 @@ struct Inspection {
     bad: Vec<BadPage>,
     /// Smallest pages that a tree leads to.
     visited: FixedBitSet,
+    /// Whether the last commit is looked for among the pages when the header does not lead to it.
+    search: bool,
+    /// Whether it was.
+    adrift: bool,
+    /// Rows of `embeddings` by its own count, where that is sure.
+    embeddings: Option<u64>,
 }
 
 /// A row, and whether it can be used.
@@ -108,18 +120,24 @@ impl Inspection {
         for fault in faults {
             self.checker.problem(ProblemKind::File, "", "header", fault);
         }
-        let Some(commit) = current else { return Ok(()) };
+        self.adrift = current.is_none();
+        let (data, system) = match current {
+            Some(commit) => (commit.data, commit.system),
+            None if self.search => (adrift::last_commit(pages, progress)?, None),
+            None => return Ok(()),
+        };
         let mut walk = Walk::new(pages, progress);
-        let (system, _) = walk.definitions(commit.system, "the tree of redb's own tables")?;
-        for table in system {
+        let (system, _) = walk.definitions(system, "the tree of redb's own tables")?;
+        for (table, sure) in system {
             let tree = format!("redb's own table {}", table.name);
-            let shape = Shape { tree: &tree, table: None, key: table.key_width, value: table.value_width };
+            let (key, value) = (table.key_width, table.value_width);
+            let shape = Shape { tree: &tree, table: None, key, value, sure };
             walk.tree(table.root, shape, &mut |_| Ok(()))?;
         }
-        let (found, state) = walk.definitions(commit.data, "the tree of tables")?;
+        let (found, state) = walk.definitions(data, "the tree of tables")?;
         for table in Table::ALL {
             let name = table.name();
-            let Some(definition) = found.iter().find(|found| found.name == name) else {
+            let Some((definition, sure)) = found.iter().find(|(found, _)| found.name == name) else {
                 if state.whole {
                     self.checker.problem(ProblemKind::Missing, name, "", "there is no such table");
                 }
@@ -129,7 +147,11 @@ impl Inspection {
                 self.checker.problem(ProblemKind::File, name, "", "the table has keys of another kind");
                 continue;
             }
-            let shape = Shape { tree: name, table: Some(table), key: table.key_width(), value: None };
+            let (key, sure) = (table.key_width(), *sure);
+            let shape = Shape { tree: name, table: Some(table), key, value: None, sure };
+            if table == Table::Embeddings && sure {
+                self.embeddings = Some(definition.rows);
+            }
             let checker = &mut self.checker;
             let state = walk.tree(definition.root, shape, &mut |found| {
                 judge(table, found, checker, on_row);
@@ -159,9 +181,10 @@ impl Inspection {
         self.bad.iter().filter(of_records).any(|bad| !bad.mended && (bad.rows || !bad.passed))
     }
 
-    /// Whether the file ends before a page that it leads to.
-    fn is_cut_off(&self, file_len: u64) -> bool {
-        self.bad.iter().any(|bad| bad.at.offset.saturating_add(bad.at.len) > file_len)
+    /// Where rows of `embeddings` are missing: the last key before each place.
+    fn gaps(&self) -> Vec<Option<Vec<u8>>> {
+        let of_vectors = |bad: &&BadPage| bad.table == Some(Table::Embeddings) && !bad.mended;
+        self.bad.iter().filter(of_vectors).map(|bad| bad.after.clone()).collect()
     }
 
     fn tell_bad_pages(&mut self) {

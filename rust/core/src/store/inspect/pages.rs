@@ -6,8 +6,10 @@
 //! reads the same file both ways.
 
 use super::super::backend::Backend;
+use super::holes;
 use redb::StorageBackend;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,7 +29,7 @@ const HEADER: usize = 320;
 const PRIMARY: u8 = 1;
 const UNCLEAN: u8 = 2;
 const UNFLUSHED: u8 = 8;
-const LEAF: u8 = 1;
+pub(super) const LEAF: u8 = 1;
 const BRANCH: u8 = 2;
 /// Bytes of a tree's root: page number, checksum, number of rows.
 const ROOT: usize = 32;
@@ -37,6 +39,9 @@ const MAX_ORDER: u8 = 20;
 const MENDABLE: usize = 32 << 10;
 /// Work that may be spent on that search for one file, in hashed bytes: some ten seconds.
 const MEND_BUDGET: u64 = 60 << 30;
+
+/// Bytes read at once where pages are looked for.
+const PIECE: u64 = 1 << 20;
 
 /// Where a page is and how large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,6 +93,8 @@ pub(super) struct Pages {
     /// Bytes as they were before a bit flipped, by offset.
     mended: BTreeMap<u64, u8>,
     budget: u64,
+    /// The same file, asked only where it has no bytes.
+    holes: Option<File>,
 }
 
 /// Whether a page is what its parent says.
@@ -109,7 +116,7 @@ pub(super) struct Page {
 impl Pages {
     pub(super) fn new(backend: Arc<Backend>) -> io::Result<Self> {
         let len = backend.len()?;
-        Ok(Self { backend, len, mended: BTreeMap::new(), budget: MEND_BUDGET })
+        Ok(Self { backend, len, mended: BTreeMap::new(), budget: MEND_BUDGET, holes: None })
     }
 
     pub(super) fn file_len(&self) -> u64 {
@@ -123,6 +130,35 @@ impl Pages {
             bytes[(at - offset) as usize] = *byte;
         }
         Ok(bytes)
+    }
+
+    /// Leaves out the holes of `file`, which is the same one, when pages are looked for.
+    pub(super) fn skip_holes(&mut self, file: Option<File>) {
+        self.holes = file;
+    }
+
+    /// Every page that begins as one of rows does, in order; `step` hears how far it is.
+    pub(super) fn each_leaf(
+        &self,
+        step: &mut dyn FnMut(u64) -> io::Result<()>,
+        look: &mut dyn FnMut(u64, &[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut at = PAGE;
+        while at < self.len {
+            step(at)?;
+            let data =
+                self.holes.as_ref().map_or(Some(at..self.len), |file| holes::data_from(file, at, self.len));
+            let Some(data) = data else { break };
+            let start = (data.start / PAGE * PAGE).max(at);
+            let bytes = self.read(start, PIECE.min(data.end.next_multiple_of(PAGE) - start))?;
+            for (page, offset) in bytes.chunks(PAGE as usize).zip((start..).step_by(PAGE as usize)) {
+                if page[0] == LEAF {
+                    look(offset, page)?;
+                }
+            }
+            at = start + (bytes.len() as u64).max(PAGE).next_multiple_of(PAGE);
+        }
+        Ok(())
     }
 
     /// Bytes as they are in the file.
@@ -183,6 +219,15 @@ impl Pages {
             }
         }
         None
+    }
+
+    /// Leaves flipped bits as they are until [`Self::mend_again`] is told what is returned.
+    pub(super) fn stop_mending(&mut self) -> u64 {
+        std::mem::take(&mut self.budget)
+    }
+
+    pub(super) fn mend_again(&mut self, budget: u64) {
+        self.budget = budget;
     }
 
     /// The first page.
@@ -334,7 +379,7 @@ impl<'p> Node<'p> {
     }
 
     /// Where its contents end; what follows is in no checksum.
-    fn end(self) -> Option<usize> {
+    pub(super) fn end(self) -> Option<usize> {
         let (end, bytes) = match self {
             Self::Leaf(leaf) => (leaf.value_end(leaf.count.checked_sub(1)?)?, leaf.bytes),
             Self::Branch(branch) => (branch.end()?, branch.bytes),
@@ -424,7 +469,7 @@ fn page_ref(number: u64) -> Option<PageRef> {
     Some(PageRef { offset: PAGE + region * u64::from(REGION_PAGES) * PAGE + index * len, len })
 }
 
-fn hash(bytes: &[u8]) -> u128 {
+pub(super) fn hash(bytes: &[u8]) -> u128 {
     XxHash3_128::oneshot(bytes)
 }
 

@@ -11,11 +11,14 @@ use super::super::draft::{Draft, DraftTables};
 use super::super::failure::Context;
 use super::super::handle::{Access, Place, sync_parent};
 use super::super::maintenance::MaintenanceLock;
+use super::super::owner;
 use super::super::rows::{Change, Operation, RecordKind};
 use super::super::seal::{seal, seal_parts};
 use super::super::sealed::{SealedChange, SealedEmbedding, SealedEpisode};
 use super::super::tables::{self, FORMAT_VERSION, OLDEST_READER};
 use super::super::{Store, StoreOptions};
+use super::held_back::{self, HeldBack};
+use super::holes;
 use super::lost_found::LostFound;
 use super::pages::Pages;
 use super::report::{Loss, Repaired};
@@ -23,7 +26,6 @@ use super::row::{Key, Row, RowFault, Table, decode, id_text};
 use super::salvage::{Salvage, Spot};
 use super::still::{self, Still};
 use super::{Inspection, Judged};
-use crate::episode::SCHEMA_VERSION;
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
 use crate::time::{Clock, SystemClock};
@@ -54,21 +56,30 @@ impl Store {
     ) -> Result<Repaired> {
         let place = still::place(home, options);
         let context = place.context();
+        // What is no home is left as it is.
+        place.open_file(true, &context)?;
         let lock = MaintenanceLock::take(&place)?;
         lock.remove_stale_drafts(&place)?;
         let still = Still::open(&place, &context, false)?;
         let mut pages = Pages::new(Arc::clone(&still.backend)).map_err(|error| context.io(error))?;
-        let half = pages.file_len();
+        pages.skip_holes(still.second_file(&place));
+        // Looking at the file, looking at what no tree leads to, writing the new one.
+        let third = pages.file_len();
+        let all = third.saturating_mul(3);
+        let mut tell =
+            |done: u64| if progress(done.min(all), all) { Err(Error::Interrupted) } else { Ok(()) };
         let mut salvage = Salvage::default();
-        let mut inspection = Inspection::default();
+        let mut inspection = Inspection { search: true, ..Inspection::default() };
         let mut on_row =
             |judged: &Judged<'_>| salvage.row(judged.table, judged.key, judged.found, judged.row);
-        inspection.run(&mut pages, &context, &mut |done, _| progress(done, 2 * half), &mut on_row)?;
-        inspection.checker.check_format(&place.path)?;
+        inspection.run(&mut pages, &context, &mut |done, _| tell(done).is_err(), &mut on_row)?;
+        inspection.checker.check_format(&place.path, true)?;
         salvage.trees(inspection.checker.trees());
         salvage.content_lost = inspection.content_lost();
-        salvage.cut_off = inspection.is_cut_off(pages.file_len());
-        let mut before = inspection.finish(&still, half, !distrust);
+        salvage.adrift = inspection.adrift;
+        salvage.gaps = inspection.gaps();
+        salvage.embeddings_said = inspection.embeddings;
+        let mut before = inspection.finish(&still, third, !distrust);
         if before.problems.is_empty() && !distrust {
             before.held_ms = still.held_ms();
             return Ok(Repaired { before, ..Repaired::default() });
@@ -83,17 +94,22 @@ impl Store {
             return Err(Error::FormatTooNew { what, found, supported: u64::from(FORMAT_VERSION) });
         }
         if salvage.must_scan() {
-            salvage.scan(&pages, &inspection.visited).map_err(|error| context.io(error))?;
+            let step = &mut |done| stopping(tell(third + done));
+            let outcome = salvage.scan(&pages, &inspection.visited, step);
+            outcome.map_err(|error| stopped(error, &context))?;
         }
         salvage.decide(&pages).map_err(|error| context.io(error))?;
         let mut builder = Rebuild { pages: &pages, salvage: &mut salvage, context: &context, written: 0 };
         let mut draft = Draft::create(&place)?;
-        let (restored, restored_vectors) = builder.fill(&draft, &mut |done| {
-            if progress(half + done.min(half), 2 * half) { Err(Error::Interrupted) } else { Ok(()) }
-        })?;
+        let (restored, restored_vectors) = builder.fill(&draft, &mut |done| tell(2 * third + done))?;
         draft.tidy()?;
         draft.finish()?;
-        check_draft(&draft, &place, &context)?;
+        check_draft(&draft, &place, &context, &mut |_, _| tell(all).is_err())?;
+        if !still.is_in_place(&place, &context)? {
+            let message = "was replaced while it was repaired; nothing was changed, verify it again";
+            return Err(context.store(message, None));
+        }
+        let kept = Kept::keep(&place, &mut || tell(all))?;
         let mut found = LostFound::new(&place.home);
         for bad in inspection.bad.iter().filter(|bad| !bad.mended) {
             let bytes = pages.read_raw(bad.at.offset, bad.at.len).map_err(|error| context.io(error))?;
@@ -101,15 +117,11 @@ impl Store {
         }
         let lost = keep_rows(&mut found, &pages, &salvage, &context)?;
         let lost_found = found.finish()?;
-        if !still.is_in_place(&place, &context)? {
-            let message = "was replaced while it was repaired; nothing was changed, verify it again";
-            return Err(context.store(message, None));
-        }
-        let kept_as = keep_original(&place, &context)?;
         swap(&draft, &place, Access::Write)?;
+        let kept_as = kept.stay();
         before.held_ms = still.held_ms();
-        progress(2 * half, 2 * half);
-        Ok(Repaired { before, kept_as: Some(kept_as), lost_found, restored, restored_vectors, lost })
+        progress(all, all);
+        Ok(Repaired { before, kept_as, lost_found, restored, restored_vectors, lost })
     }
 }
 
@@ -134,6 +146,7 @@ impl Rebuild<'_> {
         let episodes: Vec<_> = salvage.episodes.iter().map(|(id, at)| (*id, *at)).collect();
         let vectors: Vec<_> = salvage.embeddings.iter().map(|(key, at)| (*key, *at)).collect();
         let mut kept = 0;
+        let mut misfits = Vec::new();
         self.in_batches(draft, &episodes, step, |rebuild, tables, (id, at)| {
             let value = rebuild.value(*at)?;
             let episode = match decode(Table::Episodes, &Key::Episode(*id), &value) {
@@ -146,7 +159,7 @@ impl Rebuild<'_> {
             };
             tables.put_episode(&SealedEpisode { episode, value })
         })?;
-        let mut strays = std::collections::BTreeMap::<u32, u64>::new();
+        let mut unusable = Vec::new();
         let mut usable = Vec::new();
         for ((embedder, id, chunk), at) in vectors {
             // What belongs to no record was an orphan; of an embedder that is lost, nobody knows what it means.
@@ -156,7 +169,7 @@ impl Rebuild<'_> {
             if embedder == 0 || self.salvage.embedders.contains_key(&embedder) {
                 usable.push(((embedder, id, chunk), at));
             } else {
-                *strays.entry(embedder).or_default() += 1;
+                unusable.push((embedder, id, "left out: nobody can tell which embedder it is of"));
             }
         }
         self.in_batches(draft, &usable, step, |rebuild, tables, ((embedder, id, chunk), at)| {
@@ -166,6 +179,7 @@ impl Rebuild<'_> {
             {
                 let dim = rebuild.salvage.embedders.get(embedder).map(|row| row.dim as usize);
                 if vector.width.is_some() && vector.width != dim {
+                    misfits.push((*embedder, *id, "left out: it is of another width than its embedder"));
                     return Ok(());
                 }
                 kept += u64::from(vector.width.is_some());
@@ -173,11 +187,13 @@ impl Rebuild<'_> {
             let id = RecordId::from_bytes(*id)?;
             tables.put_embedding(&SealedEmbedding { embedder: *embedder, id, chunk: *chunk, value })
         })?;
-        for (embedder, count) in strays {
-            let detail =
-                format!("{count} vectors of embedder {embedder} are left out: nobody can tell which it was");
-            let table = Table::Embeddings.name().to_owned();
-            self.salvage.losses.push(Loss { table, id: String::new(), detail, file: None });
+        unusable.extend(misfits);
+        unusable.sort_unstable();
+        unusable.dedup();
+        for (embedder, id, detail) in unusable {
+            let (table, detail) = (Table::Embeddings.name().to_owned(), detail.to_owned());
+            let id = self.salvage.vector_name(embedder, &id);
+            self.salvage.losses.push(Loss { table, id, detail, file: None });
         }
         let sequence = self.feed(draft, &episodes, step)?;
         draft.write(|tables| self.meta(tables, sequence))?;
@@ -289,11 +305,11 @@ impl Rebuild<'_> {
 }
 
 /// That the new file is whole, before it takes anybody's place.
-fn check_draft(draft: &Draft, place: &Place, context: &Context) -> Result<()> {
+fn check_draft(draft: &Draft, place: &Place, context: &Context, progress: &mut Progress<'_>) -> Result<()> {
     let still = Still::over(draft.path(), place, context)?;
     let mut pages = Pages::new(Arc::clone(&still.backend)).map_err(|error| context.io(error))?;
     let mut inspection = Inspection::default();
-    inspection.run(&mut pages, context, &mut |_, _| false, &mut |_| {})?;
+    inspection.run(&mut pages, context, progress, &mut |_| {})?;
     let found = inspection.finish(&still, 0, true);
     match found.problems.first() {
         None => Ok(()),
@@ -304,40 +320,6 @@ fn check_draft(draft: &Draft, place: &Place, context: &Context) -> Result<()> {
             problem.id,
             problem.detail
         ))),
-    }
-}
-
-/// Records that are good and may have been forgotten: an export without its last line, which
-/// `otolith import --partial` reads.
-const HELD_BACK: &str = "records.jsonl";
-
-#[derive(Default)]
-struct HeldBack {
-    lines: Vec<u8>,
-    count: usize,
-}
-
-impl HeldBack {
-    /// One record as it is stored, which is one line of JSON.
-    fn add(&mut self, body: &[u8]) {
-        self.lines.extend_from_slice(body);
-        self.lines.push(b'\n');
-        self.count += 1;
-    }
-
-    fn keep(self, found: &mut LostFound) -> Result<()> {
-        if self.count == 0 {
-            return Ok(());
-        }
-        let first = serde_json::json!({
-            "otolith": "export",
-            "format": 1,
-            "schema_version": SCHEMA_VERSION,
-            "records": self.count,
-            "home_embedder": null,
-        });
-        let bytes = [first.to_string().as_bytes(), b"\n", &self.lines].concat();
-        found.keep(HELD_BACK, &bytes).map(drop)
     }
 }
 
@@ -357,7 +339,11 @@ fn keep_rows(
         }
         let name = row.key.as_ref().map_or_else(|| format!("byte {}", row.at.offset), ToString::to_string);
         let file = found.keep(&format!("{}-{name}", row.table.name()), &read(row.at)?)?;
-        let known = lost.iter_mut().find(|loss| loss.table == row.table.name() && loss.id == name);
+        let named = match &row.key {
+            Some(Key::Chunk(embedder, id, _)) => salvage.vector_name(*embedder, id),
+            _ => name.clone(),
+        };
+        let known = lost.iter_mut().find(|loss| loss.table == row.table.name() && loss.id == named);
         if let Some(loss) = known {
             loss.file = Some(file);
         } else {
@@ -367,49 +353,86 @@ fn keep_rows(
     }
     let mut held_back = HeldBack::default();
     for (table, key, at, reason) in &salvage.left {
-        let value = read(*at)?;
-        let body = super::row::body(*table, key, &value).unwrap_or(&value);
-        let file = if *table == Table::Episodes {
-            held_back.add(body);
-            HELD_BACK.to_owned()
-        } else {
-            found.keep(&format!("{}-{key}", table.name()), body)?
-        };
+        let Some(id) = key.episode() else { continue };
+        held_back.add(pages, salvage, &id, *at).map_err(|error| context.io(error))?;
+        let file = held_back::NAME.to_owned();
         let detail = format!("did not come back: {reason}");
         lost.push(Loss { table: table.name().to_owned(), id: key.to_string(), detail, file: Some(file) });
     }
-    held_back.keep(found)?;
+    held_back.keep(salvage, found)?;
     lost.sort_by(|a, b| (&a.table, &a.id).cmp(&(&b.table, &b.id)));
     Ok(lost)
 }
 
-/// Gives the damaged file a second, dated name. A copy, where there is room: a process that still has the damaged file
-/// open writes to it when it closes it.
-fn keep_original(place: &Place, context: &Context) -> Result<PathBuf> {
-    let stamp = super::lost_found::stamp();
-    let mut name = format!("episodes.redb.damaged-{stamp}");
-    let mut count = 1;
-    while fs::symlink_metadata(place.home.join(&name)).is_ok() {
-        count += 1;
-        name = format!("episodes.redb.damaged-{stamp}-{count}");
-    }
-    let kept = place.home.join(name);
-    if copy(&place.path, &kept).is_err() {
-        // A full disk, or a place that cannot be read.
-        let _ = fs::remove_file(&kept);
-        fs::hard_link(&place.path, &kept).map_err(|error| Context::new(&place.home, &kept).io(error))?;
-    }
-    sync_parent(&kept).map_err(|error| context.io(error))?;
-    Ok(kept)
+/// The damaged file under its dated name, which is taken away again if the repair does not end well.
+struct Kept {
+    path: Option<PathBuf>,
 }
 
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let mut source = File::open(from)?;
+impl Kept {
+    /// Gives the damaged file a second, dated name. A copy, where there is room: a process that still has the damaged
+    /// file open writes to it when it closes it.
+    fn keep(place: &Place, tell: &mut dyn FnMut() -> Result<()>) -> Result<Self> {
+        let stamp = super::lost_found::stamp();
+        let mut name = format!("episodes.redb.damaged-{stamp}");
+        let mut count = 1;
+        while fs::symlink_metadata(place.home.join(&name)).is_ok() {
+            count += 1;
+            name = format!("episodes.redb.damaged-{stamp}-{count}");
+        }
+        let path = place.home.join(name);
+        let context = Context::new(&place.home, &path);
+        let mut kept = Self { path: None };
+        match copy(place, &path, &mut kept, &mut |_| stopping(tell())) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(Error::Interrupted),
+            // A full disk, or a place that cannot be read.
+            Err(_) => {
+                drop(std::mem::replace(&mut kept, Self { path: None }));
+                fs::hard_link(&place.path, &path).map_err(|error| context.io(error))?;
+                kept.path = Some(path.clone());
+            }
+        }
+        sync_parent(&path).map_err(|error| context.io(error))?;
+        Ok(kept)
+    }
+
+    fn stay(mut self) -> Option<PathBuf> {
+        self.path.take()
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn copy(
+    place: &Place,
+    to: &Path,
+    kept: &mut Kept,
+    step: &mut dyn FnMut(u64) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut source = File::open(&place.path)?;
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut target = options.open(to)?;
-    io::copy(&mut source, &mut target)?;
+    kept.path = Some(to.to_owned());
+    owner::give(&target, &place.home);
+    holes::copy(&mut source, &mut target, step)?;
     target.sync_all()
+}
+
+/// Takes the wish to end through what knows only errors of files.
+fn stopping(outcome: Result<()>) -> io::Result<()> {
+    outcome.map_err(|_| io::ErrorKind::Interrupted.into())
+}
+
+fn stopped(error: io::Error, context: &Context) -> Error {
+    if error.kind() == io::ErrorKind::Interrupted { Error::Interrupted } else { context.io(error) }
 }

@@ -2,20 +2,19 @@
 //!
 //! Every value carries a checksum over itself, its key and its table, so a row that is found anywhere in the file was
 //! written there as it is. What its bytes do not tell is whether it is still meant: pages that are free hold earlier
-//! versions and forgotten records. So a record that no tree leads to comes back only if the change feed says that it
-//! is there, and a feed with holes, or without its end, says it only about records after whose last change there is no
-//! hole. What is in doubt goes to `lost+found` in a form that can be imported.
+//! versions and forgotten records, and so does a page of a tree that has its former content again. Only rows of pages
+//! that are whole, as are all above them, are sure; all others are candidates, and [`super::decide`] tells which of them
+//! come back.
 
 use super::super::rows::{EmbedderRow, Operation};
 use super::super::tables;
 use super::pages::{Node, PAGE, Pages};
 use super::report::Loss;
-use super::row::{Key, Row, RowFault, Table, decode, id_text};
+use super::row::{Key, Row, RowFault, Table, decode};
 use super::walk::{Found, TreeState, visit};
-use crate::episode::{EmbeddedText, Episode};
+use crate::episode::Episode;
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
@@ -33,14 +32,27 @@ pub(super) struct Unreadable {
     pub(super) key: Option<Key>,
     pub(super) at: Spot,
     pub(super) fault: RowFault,
+    /// Whether it is known to be in its table.
+    pub(super) sure: bool,
 }
 
-/// A version of a record or vector that was found outside the trees.
+/// A version of a record or vector that may be the one that is meant.
 #[derive(Debug, Clone, Copy)]
-struct Version {
-    at: Spot,
+pub(super) struct Version {
+    pub(super) at: Spot,
     /// When a record was updated; the text a vector is of.
-    mark: i128,
+    pub(super) mark: i128,
+    /// Whether a tree leads to its page.
+    pub(super) placed: bool,
+    /// False for a refusal.
+    pub(super) is_row: bool,
+}
+
+/// What the rows of one number of the feed say.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) sure: bool,
+    pub(super) changes: Vec<([u8; 16], Operation)>,
 }
 
 /// Number of a vector: embedder, record, chunk.
@@ -59,14 +71,20 @@ pub(super) struct Salvage {
     pub(super) losses: Vec<Loss>,
     /// Whether a page that may have held rows is lost, so that an older version may be all there is.
     pub(super) content_lost: bool,
-    /// Whether the file ends before a page that it leads to: then the latest changes may be what is missing.
-    pub(super) cut_off: bool,
+    /// Whether the header did not lead to the last commit.
+    pub(super) adrift: bool,
+    /// Where rows of `embeddings` are missing in its tree: the last key before each place.
+    pub(super) gaps: Vec<Option<Vec<u8>>>,
+    /// Rows of `embeddings` by its own count, where that is sure.
+    pub(super) embeddings_said: Option<u64>,
     /// Who owns each key.
-    owners: FxHashMap<(String, String), [u8; 16]>,
-    changes: BTreeMap<u64, Vec<([u8; 16], Operation)>>,
+    pub(super) owners: FxHashMap<(String, String), [u8; 16]>,
+    /// When each record that is sure was updated.
+    pub(super) marks: FxHashMap<[u8; 16], i128>,
+    pub(super) changes: BTreeMap<u64, Told>,
+    pub(super) old_episodes: BTreeMap<[u8; 16], Vec<Version>>,
+    pub(super) old_embeddings: BTreeMap<Chunk, Vec<Version>>,
     trees: BTreeMap<Table, TreeState>,
-    old_episodes: BTreeMap<[u8; 16], Vec<Version>>,
-    old_embeddings: BTreeMap<Chunk, Vec<Version>>,
     old_meta: BTreeMap<String, BTreeSet<Vec<u8>>>,
 }
 
@@ -81,10 +99,12 @@ impl Salvage {
     ) {
         let at = Spot { offset: found.offset, len: found.value.len() as u64 };
         match (key, row) {
-            (Some(key), Ok(row)) => self.good(key, row, at),
+            (Some(key), Ok(row)) if found.sure => self.good(key, row, at),
+            (Some(key), Ok(row)) => self.candidate(key, row, at, true),
             (key, fault) => {
                 let fault = fault.err().cloned().unwrap_or(RowFault::Damaged);
-                self.unreadable.push(Unreadable { table, key: key.cloned(), at, fault });
+                let key = key.cloned();
+                self.unreadable.push(Unreadable { table, key, at, fault, sure: found.sure });
             }
         }
     }
@@ -93,10 +113,12 @@ impl Salvage {
         match (key, row) {
             (Key::Meta(name), Row::Meta(body)) => drop(self.meta.insert(name.clone(), body.clone())),
             (Key::Change(sequence), Row::Change(change)) => {
-                self.changes.insert(*sequence, vec![(*change.id.as_bytes(), change.operation)]);
+                let changes = vec![(*change.id.as_bytes(), change.operation)];
+                self.changes.insert(*sequence, Told { sure: true, changes });
             }
             (Key::Episode(id), Row::Episode(episode)) => {
                 self.episodes.insert(*id, at);
+                self.marks.insert(*id, i128::from(episode.updated_at.unix_micros()));
                 self.own(episode);
             }
             (Key::Embedder(number), Row::Embedder(embedder)) => {
@@ -110,9 +132,8 @@ impl Salvage {
         }
     }
 
-    fn own(&mut self, episode: &Episode) {
-        if let Some(key) = &episode.key {
-            let place = (episode.scope.as_str().to_owned(), key.clone());
+    pub(super) fn own(&mut self, episode: &Episode) {
+        if let Some(place) = place_of(episode) {
             self.owners.insert(place, *episode.id.as_bytes());
         }
     }
@@ -122,63 +143,76 @@ impl Salvage {
         self.trees = trees;
     }
 
-    fn whole(&self, table: Table) -> bool {
+    pub(super) fn whole(&self, table: Table) -> bool {
         self.trees.get(&table).is_some_and(|state| state.whole)
     }
 
     /// Whether the pages outside the trees may hold what is missing in them.
     pub(super) fn must_scan(&self) -> bool {
-        !self.unreadable.is_empty() || Table::ALL.iter().any(|table| !self.whole(*table))
+        self.adrift || !self.unreadable.is_empty() || Table::ALL.iter().any(|table| !self.whole(*table))
     }
 
-    /// Looks at every page that no tree led to.
-    pub(super) fn scan(&mut self, pages: &Pages, visited: &FixedBitSet) -> io::Result<()> {
-        for page in 1..pages.file_len().div_ceil(PAGE) {
-            if visited.contains(page as usize) {
-                continue;
+    /// Looks at every page that no tree led to; `step` hears how far it is.
+    pub(super) fn scan(
+        &mut self,
+        pages: &Pages,
+        visited: &FixedBitSet,
+        step: &mut dyn FnMut(u64) -> io::Result<()>,
+    ) -> io::Result<()> {
+        pages.each_leaf(step, &mut |offset, page| {
+            if visited.contains((offset / PAGE) as usize) {
+                return Ok(());
             }
-            let offset = page * PAGE;
-            let bytes = pages.read(offset, PAGE)?;
             for table in Table::ALL {
-                if let Some(Node::Leaf(leaf)) = Node::of(&bytes, table.key_width(), None) {
+                if let Some(Node::Leaf(leaf)) = Node::of(page, table.key_width(), None) {
                     // Rows that are larger than a page lie in one by themselves, or as its last.
                     let end = leaf.end().unwrap_or(0) as u64;
                     let more = (end > PAGE && end <= LONGEST).then(|| pages.read(offset, end)).transpose()?;
-                    let bytes = more.as_ref().unwrap_or(&bytes);
+                    let bytes = more.as_deref().unwrap_or(page);
                     let Some(Node::Leaf(leaf)) = Node::of(bytes, table.key_width(), None) else { continue };
-                    visit(bytes, leaf, offset, false, &mut |found| {
+                    visit(bytes, leaf, (offset, false, false), &mut |found| {
                         self.scanned(table, found);
                         Ok(())
                     })?;
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     fn scanned(&mut self, table: Table, found: Found<'_>) {
         let at = Spot { offset: found.offset, len: found.value.len() as u64 };
         let Some(key) = Key::parse(table, found.key) else { return };
-        let Ok(row) = decode(table, &key, found.value) else { return };
+        if let Ok(row) = decode(table, &key, found.value) {
+            self.candidate(&key, &row, at, false);
+        }
+    }
+
+    /// A row that is as it was written, and may be of an earlier commit or of one that never was.
+    fn candidate(&mut self, key: &Key, row: &Row, at: Spot, placed: bool) {
         match (key, row) {
-            (Key::Meta(name), Row::Meta(body)) => drop(self.old_meta.entry(name).or_default().insert(body)),
-            (Key::Change(sequence), Row::Change(change)) if !self.whole(Table::Changes) => {
-                let told = self.changes.entry(sequence).or_default();
+            (Key::Meta(name), Row::Meta(body)) => {
+                self.old_meta.entry(name.clone()).or_default().insert(body.clone());
+            }
+            (Key::Change(sequence), Row::Change(change)) => {
+                let told = self.changes.entry(*sequence).or_default();
                 let one = (*change.id.as_bytes(), change.operation);
-                if !told.contains(&one) {
-                    told.push(one);
+                if !told.sure && !told.changes.contains(&one) {
+                    told.changes.push(one);
                 }
             }
             (Key::Episode(id), Row::Episode(episode)) => {
                 let mark = i128::from(episode.updated_at.unix_micros());
-                self.old_episodes.entry(id).or_default().push(Version { at, mark });
+                let version = Version { at, mark, placed, is_row: true };
+                self.old_episodes.entry(*id).or_default().push(version);
             }
             (Key::Embedder(number), Row::Embedder(embedder)) => {
-                self.embedders.entry(number).or_insert(embedder);
+                self.embedders.entry(*number).or_insert_with(|| embedder.clone());
             }
             (Key::Chunk(embedder, id, chunk), Row::Vector(vector)) => {
-                let mark = vector.text_hash.cast_signed();
-                self.old_embeddings.entry((embedder, id, chunk)).or_default().push(Version { at, mark });
+                let (mark, is_row) = (vector.text_hash.cast_signed(), vector.width.is_some());
+                let versions = self.old_embeddings.entry((*embedder, *id, *chunk)).or_default();
+                versions.push(Version { at, mark, placed, is_row });
             }
             _ => {}
         }
@@ -199,215 +233,43 @@ impl Salvage {
 
     /// The largest number that `name` is known to have had.
     pub(super) fn number(&self, name: &str) -> Option<u64> {
-        let numbers = self.meta_candidates(name).into_iter();
-        numbers.filter_map(|body| body.as_slice().try_into().ok().map(u64::from_le_bytes)).max()
+        self.meta_candidates(name).iter().filter_map(|body| number(body)).max()
     }
 
-    /// Number of the last change, as far as that is known.
+    /// A number behind which no change is known.
     pub(super) fn last_sequence(&self) -> u64 {
         let told = self.number(tables::META_LAST_SEQUENCE).unwrap_or(0);
-        if self.meta.contains_key(tables::META_LAST_SEQUENCE) {
-            told
-        } else {
-            told.max(self.changes.last_key_value().map_or(0, |(last, _)| *last))
-        }
+        told.max(self.changes.last_key_value().map_or(0, |(last, _)| *last))
     }
 
-    /// What the feed says of each record: its last change, and whether a later one may be missing.
-    fn last_changes(&self) -> FxHashMap<[u8; 16], (Operation, bool)> {
-        let last = self.last_sequence();
-        let mut said = FxHashMap::default();
-        let mut next = last + 1;
-        // Of a file that was cut off nothing says how far the feed went, if not the number kept for that.
-        let mut hole = self.cut_off && !self.meta.contains_key(tables::META_LAST_SEQUENCE);
-        for (sequence, told) in self.changes.range(..=last).rev() {
-            hole |= !self.whole(Table::Changes) && *sequence + 1 != next;
-            next = *sequence;
-            // Where two transactions took the same number, one of them was never committed: none is sure, and one
-            // that forgets weighs more.
-            let doubtful = told.len() > 1;
-            for (id, operation) in told {
-                let entry = said.entry(*id).or_insert((*operation, hole));
-                if doubtful && *operation == Operation::Delete {
-                    *entry = (Operation::Delete, entry.1);
-                }
-            }
-        }
-        said
+    /// The last change of the commit that the header leads to, where its trees tell.
+    fn end_of_commit(&self) -> Option<u64> {
+        let said = self.meta.get(tables::META_LAST_SEQUENCE).and_then(|body| number(body));
+        let sure = || self.changes.iter().rev().find(|(_, told)| told.sure).map_or(0, |(last, _)| *last);
+        said.or_else(|| self.whole(Table::Changes).then(sure))
     }
 
-    /// Decides what comes back.
-    pub(super) fn decide(&mut self, pages: &Pages) -> io::Result<()> {
-        let said = self.last_changes();
-        self.drop_forgotten(&said);
-        self.recover_episodes(&said, pages)?;
-        self.recover_embeddings(pages)?;
-        self.tell_missing(&said);
-        Ok(())
+    /// Whether there are traces of a later commit than the one that the header leads to.
+    pub(super) fn is_behind(&self) -> bool {
+        let Some(end) = self.end_of_commit() else { return false };
+        let told = self.old_meta.get(tables::META_LAST_SEQUENCE).into_iter().flatten();
+        let later = told.filter_map(|body| number(body)).any(|sequence| sequence > end);
+        later || self.changes.keys().next_back().is_some_and(|last| *last > end)
     }
 
-    /// A record that the feed says is gone, and that its table has, is not served.
-    fn drop_forgotten(&mut self, said: &FxHashMap<[u8; 16], (Operation, bool)>) {
-        let gone: Vec<_> = self
-            .episodes
-            .iter()
-            .filter(|(id, _)| matches!(said.get(*id), Some((Operation::Delete, _))))
-            .map(|(id, at)| (*id, *at))
-            .collect();
-        for (id, at) in gone {
-            self.episodes.remove(&id);
-            self.left.push((Table::Episodes, Key::Episode(id), at, "its last change forgot it".to_owned()));
-        }
-    }
-
-    fn recover_episodes(
-        &mut self,
-        said: &FxHashMap<[u8; 16], (Operation, bool)>,
-        pages: &Pages,
-    ) -> io::Result<()> {
-        let unreadable: BTreeSet<[u8; 16]> =
-            self.unreadable.iter().filter_map(|row| row.key.as_ref().and_then(Key::episode)).collect();
-        let tree_is_whole = self.whole(Table::Episodes);
-        let mut candidates = Vec::new();
-        for (id, versions) in &self.old_episodes {
-            // In a whole tree whatever is not there is not meant to be there.
-            let wanted = unreadable.contains(id) || !tree_is_whole;
-            let newest = versions.iter().max_by_key(|version| (version.mark, version.at.offset));
-            if let (true, false, Some(newest)) = (wanted, self.episodes.contains_key(id), newest) {
-                candidates.push((newest.mark, *id, newest.at));
-            }
-        }
-        // Newest first: of two that claim a key the newer one has it.
-        candidates.sort_by_key(|(mark, id, _)| std::cmp::Reverse((*mark, *id)));
-        for (_, id, at) in candidates {
-            let key = Key::Episode(id);
-            let why_not = match said.get(&id) {
-                _ if unreadable.contains(&id) => None,
-                Some((Operation::Delete, _)) => continue,
-                Some((_, false)) => None,
-                Some((_, true)) => {
-                    Some("changes after its last known one are lost, and one may have forgotten it")
-                }
-                None if self.whole(Table::Changes) => continue,
-                None => Some("no change that can be read tells of it, and one may have forgotten it"),
-            };
-            if let Some(reason) = why_not {
-                self.left.push((Table::Episodes, key, at, reason.to_owned()));
-                continue;
-            }
-            let value = pages.read(at.offset, at.len)?;
-            let Ok(Row::Episode(episode)) = decode(Table::Episodes, &key, &value) else { continue };
-            let place = episode.key.as_ref().map(|key| (episode.scope.as_str().to_owned(), key.clone()));
-            if let Some(owner) = place.and_then(|place| self.owners.get(&place)) {
-                let reason = format!("its key belongs to {} now", id_text(owner));
-                self.left.push((Table::Episodes, key, at, reason));
-                continue;
-            }
-            self.own(&episode);
-            self.episodes.insert(id, at);
-            if unreadable.contains(&id) || self.content_lost {
-                let detail = format!(
-                    "came back as it was at {}; if it was updated later, that is lost",
-                    episode.updated_at
-                );
-                self.losses.push(loss(Table::Episodes, id_text(&id), detail));
-            }
-        }
-        Ok(())
-    }
-
-    fn recover_embeddings(&mut self, pages: &Pages) -> io::Result<()> {
-        let tree_is_whole = self.whole(Table::Embeddings);
-        let unreadable: BTreeSet<Chunk> =
-            self.unreadable.iter().filter_map(|row| row.key.as_ref().and_then(Key::chunk)).collect();
-        let old = std::mem::take(&mut self.old_embeddings);
-        let mut hashes: FxHashMap<[u8; 16], Option<i128>> = FxHashMap::default();
-        for (key, versions) in old {
-            let wanted = !tree_is_whole || unreadable.contains(&key);
-            let Some(at) = self.episodes.get(&key.1).copied() else { continue };
-            if !wanted || self.embeddings.contains_key(&key) {
-                continue;
-            }
-            let hash = match hashes.entry(key.1) {
-                Entry::Occupied(known) => *known.get(),
-                Entry::Vacant(free) => *free.insert(text_hash(key.1, &pages.read(at.offset, at.len)?)),
-            };
-            // Of a vector, the text says whether it is meant.
-            if let Some(version) = versions.iter().find(|version| Some(version.mark) == hash) {
-                self.embeddings.insert(key, version.at);
-            }
-        }
-        Ok(())
-    }
-
-    /// What did not come back, by name where it has one.
-    fn tell_missing(&mut self, said: &FxHashMap<[u8; 16], (Operation, bool)>) {
-        let mut lost: BTreeSet<[u8; 16]> = said
-            .iter()
-            .filter(|(_, (operation, _))| *operation != Operation::Delete)
-            .map(|(id, _)| *id)
-            .collect();
-        lost.extend(self.unreadable.iter().filter_map(|row| row.key.as_ref().and_then(Key::episode)));
-        let told: BTreeSet<String> = self.left.iter().map(|(_, key, ..)| key.to_string()).collect();
-        for id in lost {
-            let name = id_text(&id);
-            if !self.episodes.contains_key(&id) && !told.contains(&name) {
-                self.losses.push(loss(Table::Episodes, name, "no version of it can be read".to_owned()));
-            }
-        }
-        for row in &self.unreadable {
-            if let Some(Key::Chunk(embedder, id, chunk)) = &row.key
-                && !self.embeddings.contains_key(&(*embedder, *id, *chunk))
-                && self.episodes.contains_key(id)
-            {
-                let key = row.key.as_ref().map_or_else(String::new, ToString::to_string);
-                let detail = "the vector cannot be read; `otolith embed` makes it anew".to_owned();
-                self.losses.push(loss(Table::Embeddings, key, detail));
-            }
-        }
-        if !self.whole(Table::Embeddings) {
-            let embedded = self.embedded();
-            let mut bare: Vec<String> = said
-                .iter()
-                .filter(|(id, (last, _))| *last == Operation::Embed && self.episodes.contains_key(*id))
-                .filter(|(id, _)| !embedded.contains(*id))
-                .map(|(id, _)| id_text(id))
-                .filter(|id| !self.losses.iter().any(|loss| loss.id.starts_with(id)))
-                .collect();
-            bare.sort_unstable();
-            for id in bare {
-                let detail = "its vectors are lost; `otolith embed` makes them anew".to_owned();
-                self.losses.push(loss(Table::Embeddings, id, detail));
-            }
-        }
-        if self.changes.is_empty() && !self.whole(Table::Changes) || self.has_holes() {
-            let detail = "parts of the change feed cannot be read, so records may be lost that nothing names";
-            self.losses.push(loss(Table::Changes, String::new(), detail.to_owned()));
-        }
-    }
-
-    /// Records that have vectors, whosever.
-    pub(super) fn embedded(&self) -> BTreeSet<[u8; 16]> {
-        self.embeddings.keys().map(|(_, id, _)| *id).collect()
-    }
-
-    fn has_holes(&self) -> bool {
-        let rows = self.changes.len() as u64;
-        !self.whole(Table::Changes) && rows < self.last_sequence()
+    /// The last change of all, if no later one can be lost.
+    pub(super) fn end(&self) -> Option<u64> {
+        self.end_of_commit().filter(|_| !self.is_behind())
     }
 }
 
-/// What vectors of a record's present text are marked with.
-fn text_hash(id: [u8; 16], value: &[u8]) -> Option<i128> {
-    match decode(Table::Episodes, &Key::Episode(id), value) {
-        Ok(Row::Episode(episode)) => Some(EmbeddedText::of(&episode).hash.cast_signed()),
-        _ => None,
-    }
+pub(super) fn place_of(episode: &Episode) -> Option<(String, String)> {
+    episode.key.as_ref().map(|key| (episode.scope.as_str().to_owned(), key.clone()))
+}
+
+fn number(body: &[u8]) -> Option<u64> {
+    body.try_into().ok().map(u64::from_le_bytes)
 }
 
 /// Longest leaf that is looked at: the largest record and what surrounds it.
 const LONGEST: u64 = 32 << 20;
-
-fn loss(table: Table, id: String, detail: String) -> Loss {
-    Loss { table: table.name().to_owned(), id, detail, file: None }
-}

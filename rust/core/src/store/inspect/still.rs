@@ -69,6 +69,12 @@ impl Still {
         Ok(Self { backend: Arc::new(backend), locked, identity, since: Instant::now() })
     }
 
+    /// The same file once more, for what does not read it; none where it cannot be opened again.
+    pub(super) fn second_file(&self, place: &Place) -> Option<File> {
+        let file = place.open_file(false, &place.context()).ok()?;
+        file.metadata().is_ok_and(|found| identity_of(&found) == self.identity).then_some(file)
+    }
+
     /// A file that nobody else knows of, such as a draft.
     pub(super) fn over(path: &Path, place: &Place, context: &Context) -> Result<Self> {
         let file = File::open(path).map_err(|error| context.io(error))?;
@@ -102,6 +108,12 @@ impl Drop for Still {
 /// it after all.
 fn lock(backend: Backend, place: &Place, context: &Context) -> Result<Backend> {
     let started = Instant::now();
+    // Nobody is waited for where the lock is free, however short the wait may be.
+    match backend.try_lock_range(BYTE.0, BYTE.1) {
+        Ok(true) => return Ok(backend),
+        Err(BackendError::Io(error)) => return Err(context.io(error)),
+        Ok(false) | Err(_) => {}
+    }
     let (send, answer) = mpsc::channel::<Result<Backend, BackendError>>();
     let wait = move || {
         let outcome = backend.lock_range(BYTE.0, BYTE.1).map(|()| backend);

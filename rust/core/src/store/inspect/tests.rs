@@ -168,13 +168,33 @@ fn a_file_of_a_newer_version_is_left_alone() {
     });
     let before = std::fs::read(home.path().join("episodes.redb")).unwrap();
     let options = StoreOptions::default();
-    for outcome in [
-        Store::verify(home.path(), &options, &mut |_, _| false).map(drop),
-        Store::repair(home.path(), &options, true, &mut |_, _| false).map(drop),
-    ] {
-        assert!(matches!(outcome, Err(Error::FormatTooNew { found: 9, .. })), "{outcome:?}");
-    }
+    let outcome = Store::repair(home.path(), &options, true, &mut |_, _| false);
+    assert!(matches!(outcome, Err(Error::FormatTooNew { found: 9, .. })), "{outcome:?}");
+    // It says itself that this version may read it.
+    assert_eq!(verify(home.path()), []);
     assert!(std::fs::read(home.path().join("episodes.redb")).unwrap() == before);
+    with_tables(home.path(), |tables| {
+        let value = seal("meta", b"oldest_reader", &9_u32.to_le_bytes());
+        tables.meta.borrow_mut().insert("oldest_reader", value.as_slice()).unwrap();
+    });
+    let outcome = Store::verify(home.path(), &options, &mut |_, _| false);
+    assert!(matches!(outcome, Err(Error::FormatTooNew { found: 9, .. })), "{outcome:?}");
+}
+
+#[test]
+fn format_0_is_damage_that_can_be_repaired() {
+    let home = tempfile::tempdir().unwrap();
+    let all = fill(home.path(), 6);
+    with_tables(home.path(), |tables| {
+        let value = seal("meta", b"format_version", &0_u32.to_le_bytes());
+        tables.meta.borrow_mut().insert("format_version", value.as_slice()).unwrap();
+    });
+    let found = verify(home.path());
+    let told = found.iter().any(|p| (p.table.as_str(), p.id.as_str()) == ("meta", "format_version"));
+    assert!(told, "{found:?}");
+    let done = Store::repair(home.path(), &StoreOptions::default(), false, &mut |_, _| false).unwrap();
+    assert_eq!((done.restored, done.lost), (all.len() as u64, Vec::new()));
+    open(home.path()).close().unwrap();
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub(super) struct BadPage {
     pub(super) passed: bool,
     /// Whether it may have held rows.
     pub(super) rows: bool,
+    /// The last key before it, of those that are sure.
+    pub(super) after: Option<Vec<u8>>,
 }
 
 /// A row where it was found.
@@ -37,13 +39,15 @@ pub(super) struct Found<'p> {
     pub(super) offset: u64,
     /// Whether the page it lies in is whole.
     pub(super) whole: bool,
+    /// Whether every page from the header of the file down to it is: else it may be of an earlier commit.
+    pub(super) sure: bool,
 }
 
 /// How the walk through one tree went.
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct TreeState {
     pub(super) rows: u64,
-    /// Whether every page of it was found whole.
+    /// Whether every page of it was found whole, and it is known to be the tree of the last commit.
     pub(super) whole: bool,
 }
 
@@ -58,7 +62,12 @@ pub(super) struct Walk<'p> {
     pub(super) visited: FixedBitSet,
     pub(super) seen_bytes: u64,
     progress: &'p mut dyn FnMut(u64, u64) -> io::Result<()>,
+    /// The last key of the present tree that is sure.
+    last: Option<Vec<u8>>,
 }
+
+/// A table, and whether what leads to it is whole.
+pub(super) type Known = (Definition, bool);
 
 /// How to read the rows of a tree.
 #[derive(Debug, Clone, Copy)]
@@ -67,12 +76,15 @@ pub(super) struct Shape<'s> {
     pub(super) table: Option<Table>,
     pub(super) key: Option<usize>,
     pub(super) value: Option<usize>,
+    /// Whether what leads to its root is whole.
+    pub(super) sure: bool,
 }
 
 impl<'p> Walk<'p> {
     pub(super) fn new(pages: &'p mut Pages, progress: &'p mut dyn FnMut(u64, u64) -> io::Result<()>) -> Self {
         let count = pages.file_len().div_ceil(PAGE) as usize;
-        Self { pages, bad: Vec::new(), visited: FixedBitSet::with_capacity(count), seen_bytes: 0, progress }
+        let visited = FixedBitSet::with_capacity(count);
+        Self { pages, bad: Vec::new(), visited, seen_bytes: 0, progress, last: None }
     }
 
     /// The tables that hang below a root, those of damaged pages only where their own root is found whole.
@@ -80,21 +92,21 @@ impl<'p> Walk<'p> {
         &mut self,
         root: Option<Root>,
         tree: &str,
-    ) -> io::Result<(Vec<Definition>, TreeState)> {
+    ) -> io::Result<(Vec<Known>, TreeState)> {
         let mut found = Vec::new();
         let mut garbled = false;
-        let shape = Shape { tree, table: None, key: None, value: None };
+        let shape = Shape { tree, table: None, key: None, value: None, sure: true };
         let state = self.tree(root, shape, &mut |row| {
             match Definition::parse(row.key, row.value) {
-                Some(definition) => found.push((definition, row.whole)),
+                Some(definition) => found.push((definition, row.sure)),
                 None => garbled = true,
             }
             Ok(())
         })?;
         let mut definitions = Vec::new();
-        for (definition, whole) in found {
-            if whole || self.root_is_whole(&definition)? {
-                definitions.push(definition);
+        for (definition, sure) in found {
+            if sure || self.root_is_whole(&definition)? {
+                definitions.push((definition, sure));
             }
         }
         Ok((definitions, TreeState { whole: state.whole && !garbled, ..state }))
@@ -113,11 +125,12 @@ impl<'p> Walk<'p> {
         shape: Shape<'_>,
         on_row: OnRow<'_>,
     ) -> io::Result<TreeState> {
-        let mut state = TreeState { rows: 0, whole: true };
+        let mut state = TreeState { rows: 0, whole: shape.sure };
+        self.last = None;
         let Some(root) = root else { return Ok(state) };
-        // Depth first and in order; with each page, whether what leads to it is whole.
-        let mut open = vec![(root.page, root.sum, 0, true)];
-        while let Some((at, sum, depth, trusted)) = open.pop() {
+        // Depth first and in order; with each page, whether the one that leads to it is whole, and all that do.
+        let mut open = vec![(root.page, root.sum, 0, true, shape.sure)];
+        while let Some((at, sum, depth, trusted, sure)) = open.pop() {
             if depth > DEPTH || !self.claim(at) {
                 state.whole = false;
                 self.report(at, shape, false, false);
@@ -138,11 +151,15 @@ impl<'p> Walk<'p> {
                 state.whole &= page.health == Health::Mended;
             }
             let whole = page.health != Health::Damaged;
+            let sure = sure && whole;
             let salvaged = if whole { None } else { likeliest(&page.bytes, shape) };
             let node = salvaged.map(Node::Leaf).or_else(|| Node::of(&page.bytes, shape.key, shape.value));
             match node {
                 Some(Node::Leaf(leaf)) => {
-                    state.rows += visit(&page.bytes, leaf, at.offset, whole, on_row)?;
+                    state.rows += visit(&page.bytes, leaf, (at.offset, whole, sure), on_row)?;
+                    if let (true, Some((key, _))) = (sure, leaf.row(leaf.count().saturating_sub(1))) {
+                        self.last = Some(page.bytes[key].to_vec());
+                    }
                 }
                 Some(Node::Branch(branch)) => {
                     if let Some(bad) = self.bad.iter_mut().rev().find(|bad| bad.at == at) {
@@ -151,7 +168,7 @@ impl<'p> Walk<'p> {
                     let below = open.len();
                     for child in branch.children() {
                         match child {
-                            Some((page, sum)) => open.push((page, sum, depth + 1, whole)),
+                            Some((page, sum)) => open.push((page, sum, depth + 1, whole, sure)),
                             None => self.not_passed(at, &mut state),
                         }
                     }
@@ -176,6 +193,7 @@ impl<'p> Walk<'p> {
             mended,
             passed,
             rows: true,
+            after: self.last.clone(),
         });
     }
 
@@ -209,12 +227,11 @@ impl<'p> Walk<'p> {
     }
 }
 
-/// Hands over the rows of a leaf; returns how many.
+/// Hands over the rows of a leaf that begins at an offset and is whole and sure as [`Found`] has it; returns how many.
 pub(super) fn visit(
     bytes: &[u8],
     leaf: Leaf<'_>,
-    offset: u64,
-    whole: bool,
+    (offset, whole, sure): (u64, bool, bool),
     on_row: OnRow<'_>,
 ) -> io::Result<u64> {
     let (mut rows, mut budget) = (0, READINGS * bytes.len());
@@ -225,7 +242,7 @@ pub(super) fn visit(
             budget = left;
             rows += 1;
             let start = offset + value.start as u64;
-            on_row(Found { key: &bytes[key], value: &bytes[value], offset: start, whole })?;
+            on_row(Found { key: &bytes[key], value: &bytes[value], offset: start, whole, sure })?;
         }
     }
     Ok(rows)
@@ -242,7 +259,7 @@ fn likeliest<'b>(bytes: &'b [u8], shape: Shape<'_>) -> Option<Leaf<'b>> {
     for count in std::iter::once(own).chain(1..=most) {
         let leaf = Leaf::assumed(bytes, count, shape.key, shape.value);
         let mut whole = 0;
-        visit(bytes, leaf, 0, false, &mut |found| {
+        visit(bytes, leaf, (0, false, false), &mut |found| {
             whole += usize::from(is_row(table, found.key, found.value));
             Ok(())
         })
