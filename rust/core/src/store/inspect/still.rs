@@ -3,7 +3,7 @@
 use super::super::backend::{Backend, Patience, WRITER_BYTE};
 use super::super::failure::Context;
 use super::super::handle::{Identity, Place, identity_of};
-use super::super::holder::HolderNote;
+use super::super::holder::{self, HolderNote, Tenure};
 use super::super::{STORE_FILE, StoreOptions};
 use crate::error::{Error, Lock, Result};
 use redb::{BackendError, StorageBackend};
@@ -113,6 +113,10 @@ fn lock(backend: Backend, place: &Place, context: &Context) -> Result<Backend> {
         Ok(true) => return Ok(backend),
         Err(BackendError::Io(error)) => return Err(context.io(error)),
         Ok(false) | Err(_) => {}
+    }
+    // Who has the store for itself has it for long, and is named as such.
+    if let Some((_, Tenure::Life)) = holder::current(&place.home) {
+        return Err(context.refused(false, started.elapsed().as_millis() as u64));
     }
     let (send, answer) = mpsc::channel::<Result<Backend, BackendError>>();
     let wait = move || {
