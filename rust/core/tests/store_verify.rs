@@ -4,7 +4,7 @@
 
 use otolith_core::episode::{EmbeddedText, Episode, Origin, Scope};
 use otolith_core::ids::RecordId;
-use otolith_core::store::{Embedded, EmbeddingRow, Repaired, Store, StoreOptions, Verified};
+use otolith_core::store::{Embedded, EmbeddingRow, Loss, Repaired, Store, StoreOptions, Verified};
 use otolith_core::time::{Clock, SystemClock};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -291,6 +291,9 @@ fn what_is_left_of_a_shortened_or_scribbled_file_comes_back() {
                 file[at] = file[at].wrapping_add((random >> 20) as u8 | 1);
             }
         });
-        assert!(done.0.restored > 60, "{}", done.0.restored);
+        // Where the end of the feed is lost nothing is served that may have been forgotten: it is there to be imported.
+        let held_back = |loss: &&Loss| loss.file.as_deref() == Some("records.jsonl");
+        let whole = done.0.restored as usize + done.0.lost.iter().filter(held_back).count();
+        assert!(whole > 60, "{whole}");
     }
 }

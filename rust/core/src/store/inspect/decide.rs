@@ -6,7 +6,7 @@
 //! tells whether it is meant.
 
 use super::super::rows::{GIVEN, Operation};
-use super::pages::Pages;
+use super::pages::{PAGE, Pages};
 use super::report::Loss;
 use super::row::{Key, Row, Table, decode, id_text};
 use super::salvage::{Chunk, Salvage, Spot, Version, place_of};
@@ -102,12 +102,13 @@ impl Salvage {
             let newest =
                 versions.iter().max_by_key(|version| (version.mark, version.placed, version.at.offset));
             if let (true, false, Some(newest)) = (wanted, self.episodes.contains_key(id), newest) {
-                candidates.push((newest.mark, *id, newest.at));
+                let torn = newest.placed && self.torn.contains(&(newest.at.offset / PAGE));
+                candidates.push((newest.mark, *id, newest.at, torn));
             }
         }
         // Newest first: of two that claim a key the newer one has it.
-        candidates.sort_by_key(|(mark, id, _)| Reverse((*mark, *id)));
-        for (_, id, at) in candidates {
+        candidates.sort_by_key(|(mark, id, ..)| Reverse((*mark, *id)));
+        for (_, id, at, torn) in candidates {
             let key = Key::Episode(id);
             let why_not = match feed.get(&id) {
                 Some(Said { last: Operation::Delete, .. }) => continue,
@@ -131,7 +132,7 @@ impl Salvage {
             }
             self.own(&episode);
             self.episodes.insert(id, at);
-            if known.contains(&id) || self.content_lost || behind {
+            if known.contains(&id) || self.content_lost && !torn || behind {
                 let detail = format!(
                     "came back as it was at {}; if it was updated later, that is lost",
                     episode.updated_at
@@ -242,12 +243,10 @@ impl Salvage {
             }
         }
         if missing != Some(0) {
-            let mut seen: BTreeSet<u32> = self
-                .embeddings
-                .keys()
-                .chain(self.old_embeddings.keys())
-                .map(|(embedder, ..)| *embedder)
-                .collect();
+            let chunks = self.embeddings.keys().chain(self.old_embeddings.keys());
+            let mut seen: BTreeSet<u32> = chunks.map(|(embedder, ..)| *embedder).collect();
+            // All rows of one may be in the part that is lost.
+            seen.extend(self.embedders.keys());
             seen.extend(self.home_embedder());
             // Refusals from before there was an embedder are made again.
             seen.remove(&0);

@@ -197,7 +197,7 @@ fn what_was_forgotten_stays_so_without_the_page_of_the_feed_that_says_so() {
         if !found.problems.iter().any(is_feed) {
             continue;
         }
-        for page in changed.iter().step_by(4) {
+        for page in changed.iter().step_by(11) {
             let mut damaged = damaged.clone();
             damaged[page * LEN..][..LEN].copy_from_slice(page_of(&history.old, *page));
             let (_home, done) = history.repair(&format!("feed {feed}, page {page}"), &damaged);
@@ -242,7 +242,7 @@ fn a_lost_last_commit_that_forgot_brings_nothing_back() {
 #[test]
 fn a_shortened_file_names_what_it_lost_or_says_that_it_cannot() {
     let history = History::new();
-    for len in (1..history.new.len() / LEN).step_by(9).map(|pages| pages * LEN) {
+    for len in (1..history.new.len() / LEN).step_by(23).map(|pages| pages * LEN) {
         history.repair(&format!("cut at {len}"), &history.new[..len]);
         let mut mixed = history.new.clone();
         let end = history.old.len().min(mixed.len());
@@ -307,7 +307,7 @@ fn an_earlier_owner_of_a_key_does_not_get_it_back() {
     let earlier = with(&history.old, "\"key\":\"key 50\"");
     assert!(!earlier.is_empty());
     for from in earlier {
-        for to in with(&history.new, "\"summary\":\"note") {
+        for to in with(&history.new, "\"summary\":\"note").into_iter().step_by(3) {
             let mut damaged = history.new.clone();
             damaged[to * LEN..][..LEN].copy_from_slice(page_of(&history.old, from));
             history.repair(&format!("page {from} at {to}"), &damaged);

@@ -79,6 +79,9 @@ pub(super) struct Salvage {
     pub(super) embeddings_said: Option<u64>,
     /// Who owns each key.
     pub(super) owners: FxHashMap<(String, String), [u8; 16]>,
+    /// Pages that trees lead to and in which rows are broken: not what they were earlier, but what they are with bytes
+    /// written over.
+    pub(super) torn: BTreeSet<u64>,
     /// When each record that is sure was updated.
     pub(super) marks: FxHashMap<[u8; 16], i128>,
     pub(super) changes: BTreeMap<u64, Told>,
@@ -104,6 +107,9 @@ impl Salvage {
             (key, fault) => {
                 let fault = fault.err().cloned().unwrap_or(RowFault::Damaged);
                 let key = key.cloned();
+                if !found.sure {
+                    self.torn.insert(at.offset / PAGE);
+                }
                 self.unreadable.push(Unreadable { table, key, at, fault, sure: found.sure });
             }
         }
