@@ -30,15 +30,18 @@ class Keeping:
     _engine: Engine
     _settings: Settings
 
-    def _tell_damage(self) -> None:
-        raise NotImplementedError
+    if TYPE_CHECKING:
+
+        def _tell_damage(self) -> None: ...
 
     def verify(self, *, repair: bool = False, progress: Progress | None = None) -> VerifyReport:
         """Checks the store for damage, every row against every other, and the index of this handle.
 
         The file is looked at in a process of its own. Writers wait meanwhile, readers do not. A repair puts a
         whole file in the place of the damaged one, which is kept under a dated name; handles of all processes
-        go on in the new one. `otolith.maintenance.verify` does the same for a home that cannot be opened.
+        go on in the new one. `otolith.maintenance.verify` does the same for a home that cannot be opened. The
+        store itself is not written to, through a read-only handle either; the holder note says who has the
+        lock. A handle with `store.mode = exclusive` has to be closed first.
 
         Args:
             repair: Whether to repair what is found.
