@@ -66,6 +66,22 @@ fn what_is_written_is_found_changed_and_forgotten_everywhere() {
 }
 
 #[test]
+fn whoever_fell_behind_a_compaction_reads_everything_anew() {
+    let home = tempfile::tempdir().unwrap();
+    let (reader, writer) = (open(home.path()), open(home.path()));
+    let gone = put(&writer, fields("the gone note about tokens")).episode.id;
+    put(&writer, fields("the kept note about tokens"));
+    assert_eq!(ask(&reader, "tokens").len(), 2);
+    // The reader's state is that of a change whose row stays; the row that tells of the forgotten one does not.
+    assert_eq!(writer.forget(&Wait::default(), vec![gone]).unwrap(), 1);
+    put(&writer, fields("a later note"));
+    let mut nothing = |_, _| false;
+    writer.compact(&Wait::default(), &mut nothing).unwrap();
+    assert_eq!(ask(&reader, "tokens"), ["the kept note about tokens"]);
+    assert_eq!(reader.count(&Filter::default()).unwrap(), 2);
+}
+
+#[test]
 fn the_same_key_or_id_is_the_same_record() {
     let engine = memory();
     let keyed = |summary: &str| EpisodePatch { key: Some(Some("task-1".into())), ..fields(summary) };

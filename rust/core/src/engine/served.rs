@@ -311,7 +311,8 @@ pub(super) fn changes(
         let now = position(view)?;
         let mut feed = view.changes_since(from.sequence.saturating_sub(1), usize::MAX)?.into_iter();
         let known = if from.sequence == 0 { None } else { feed.next() };
-        if now.store != from.store || now.sequence < from.sequence || known != from.change {
+        let told = from.sequence >= view.feed_start()?;
+        if !told || now.store != from.store || now.sequence < from.sequence || known != from.change {
             return Ok(None);
         }
         let embedder = serving(view, handle)?;

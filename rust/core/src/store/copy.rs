@@ -5,14 +5,15 @@
 //! to drop the record's old form and to write what the store says now. After the last round the draft equals the one
 //! snapshot that round was read from.
 //!
-//! Of the feed itself the draft gets, for every record, only the last row. Who follows it comes to the same state, and
-//! a feed that is never cut would grow for ever. The very last row is always among them.
+//! Of the feed itself the draft gets the last row of every record that is there, and the very last row: a feed that is
+//! never cut would grow for ever. Who follows it from a state before the copy was begun would not hear of what is gone,
+//! so `feed_start` says from where on it tells everything.
 
 use super::Store;
 use super::draft::{Draft, DraftTables};
-use super::rows::NO_EMBEDDER;
+use super::rows::{NO_EMBEDDER, Operation};
 use super::seal::seal;
-use super::tables::META_GENERATION;
+use super::tables::{META_FEED_START, META_GENERATION};
 use super::view::ReadView;
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
@@ -34,6 +35,8 @@ pub type Progress<'a> = dyn FnMut(u64, u64) -> bool + 'a;
 pub(super) struct Copier {
     /// Up to this change the draft has everything.
     sequence: u64,
+    /// The change it was begun at.
+    begun: u64,
     generation: u64,
     store_id: [u8; 16],
     /// Number of the last change of each record.
@@ -48,6 +51,7 @@ impl Copier {
         let (mut copier, total, embedders) = source.read(|view| {
             let copier = Self {
                 sequence: view.last_sequence()?,
+                begun: view.last_sequence()?,
                 generation: view.generation()?,
                 store_id: view.store_id()?,
                 last: FxHashMap::default(),
@@ -134,7 +138,11 @@ impl Copier {
                 after = last.change.sequence;
                 let known = page.iter().filter(|row| row.change.sequence <= self.sequence);
                 if copying {
-                    let mut kept = known.filter(|row| self.last[&row.change.id] == row.change.sequence);
+                    let mut kept = known.filter(|row| {
+                        let change = &row.change;
+                        let is_last = self.last[&change.id] == change.sequence;
+                        is_last && (change.operation != Operation::Delete || change.sequence == self.sequence)
+                    });
                     draft.write(|tables| kept.try_for_each(|row| tables.put_change(row, None)))?;
                 } else {
                     self.last.extend(known.map(|row| (row.change.id, row.change.sequence)));
@@ -172,6 +180,8 @@ impl Copier {
             for (name, value) in &meta {
                 tables.put_meta(name, value)?;
             }
+            let start = seal("meta", META_FEED_START.as_bytes(), &self.begun.to_le_bytes());
+            tables.put_meta(META_FEED_START, &start)?;
             if generation > 0 {
                 let value = seal("meta", META_GENERATION.as_bytes(), &generation.to_le_bytes());
                 tables.put_meta(META_GENERATION, &value)?;

@@ -49,6 +49,8 @@ pub(super) const META_CREATED: &str = "created";
 pub(super) const META_STORE_ID: &str = "store_id";
 /// `u64`: how many times compacting or repairing put a new file in the place of the old one; absent is 0.
 pub(super) const META_GENERATION: &str = "generation";
+/// `u64`: up to this number `changes` lacks the rows of records that are gone; absent is 0.
+pub(super) const META_FEED_START: &str = "feed_start";
 /// `u64`: number of the last row of `changes`, 0 before the first.
 pub(super) const META_LAST_SEQUENCE: &str = "last_sequence";
 /// `u32`: the embedder this home belongs to; absent before the first vector.

@@ -305,6 +305,12 @@ impl<'t> ReadView<'t> {
         Ok(self.meta_number(tables::META_GENERATION)?.map_or(0, u64::from_le_bytes))
     }
 
+    /// Up to this change the feed does not tell of records that are gone: who knows the state of an earlier one cannot
+    /// follow it, and reads everything anew.
+    pub fn feed_start(&self) -> Result<u64> {
+        Ok(self.meta_number(tables::META_FEED_START)?.map_or(0, u64::from_le_bytes))
+    }
+
     /// Number of the embedder this home belongs to; none before its first vector.
     pub fn home_embedder(&self) -> Result<Option<u32>> {
         Ok(self.meta_number(tables::META_HOME_EMBEDDER)?.map(u32::from_le_bytes))
