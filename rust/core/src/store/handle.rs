@@ -8,7 +8,7 @@ use super::holder::{HolderNote, Tenure};
 use super::seal::seal;
 use super::tables::{self, FORMAT_VERSION, META, OLDEST_READER, OpenTables};
 use super::view::{ReadView, Source};
-use super::{HANDOVER, Mode};
+use super::{HANDOVER, Mode, STORE_FILE, StoreOptions};
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
 use crate::time::{Clock, SystemClock};
@@ -153,6 +153,21 @@ impl<'a> Refusal<'a> {
 }
 
 impl Place {
+    /// Where the store of `home` is.
+    pub(super) fn of(home: &Path, options: &StoreOptions) -> Self {
+        Self {
+            home: home.to_owned(),
+            path: home.join(STORE_FILE),
+            cache_bytes: options.cache_bytes,
+            lock_timeout: options.lock_timeout,
+            mode: options.mode,
+            #[cfg(test)]
+            faults: None,
+            #[cfg(test)]
+            file_system: None,
+        }
+    }
+
     /// The same place, for another handle on it.
     pub(super) fn again(&self) -> Self {
         self.at(&self.home, &self.path)

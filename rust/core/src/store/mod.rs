@@ -210,20 +210,7 @@ impl Store {
     /// newer layout; [`Error::StoreLocked`] when it has to be repaired and a process keeps the lock, and beside handles
     /// of another [`Mode`]. Nothing that is there is ever deleted or rewritten.
     pub fn open(home: &Path, options: &StoreOptions) -> Result<Self> {
-        Self::open_place(
-            Place {
-                home: home.to_owned(),
-                path: home.join(STORE_FILE),
-                cache_bytes: options.cache_bytes,
-                lock_timeout: options.lock_timeout,
-                mode: options.mode,
-                #[cfg(test)]
-                faults: None,
-                #[cfg(test)]
-                file_system: None,
-            },
-            options,
-        )
+        Self::open_place(Place::of(home, options), options)
     }
 
     fn open_place(place: Place, options: &StoreOptions) -> Result<Self> {

@@ -30,6 +30,7 @@ pub use report::{Loss, Problem, ProblemKind, Repaired, Verified};
 
 use super::copy::Progress;
 use super::failure::Context;
+use super::handle::Place;
 use super::{Store, StoreOptions};
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
@@ -55,7 +56,7 @@ impl Store {
     /// [`Error::Store`] when there is no file or it cannot be read, [`Error::StoreLocked`] when a writer does not end
     /// in time, [`Error::FormatTooNew`] for a file of a newer version.
     pub fn verify(home: &Path, options: &StoreOptions, progress: &mut Progress<'_>) -> Result<Verified> {
-        let place = still::place(home, options);
+        let place = Place::of(home, options);
         let context = place.context();
         let still = Still::open(&place, &context, true)?;
         let mut pages = Pages::new(Arc::clone(&still.backend)).map_err(|error| context.io(error))?;

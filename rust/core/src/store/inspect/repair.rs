@@ -24,7 +24,7 @@ use super::pages::Pages;
 use super::report::{Loss, Repaired};
 use super::row::{Key, Row, RowFault, Table, decode, id_text};
 use super::salvage::{Salvage, Spot};
-use super::still::{self, Still};
+use super::still::Still;
 use super::{Inspection, Judged};
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
@@ -54,7 +54,7 @@ impl Store {
         distrust: bool,
         progress: &mut Progress<'_>,
     ) -> Result<Repaired> {
-        let place = still::place(home, options);
+        let place = Place::of(home, options);
         let context = place.context();
         // What is no home is left as it is.
         place.open_file(true, &context)?;

@@ -4,7 +4,6 @@ use super::super::backend::{Backend, Patience, WRITER_BYTE};
 use super::super::failure::Context;
 use super::super::handle::{Identity, Place, identity_of};
 use super::super::holder::{self, HolderNote, Tenure};
-use super::super::{STORE_FILE, StoreOptions};
 use crate::error::{Error, Lock, Result};
 use redb::{BackendError, StorageBackend};
 use std::fs::{self, File};
@@ -135,20 +134,5 @@ fn lock(backend: Backend, place: &Place, context: &Context) -> Result<Backend> {
             Some(std::io::Error::other(error.to_string())),
         )),
         Err(_) => Err(context.locked(Lock::Write, started.elapsed().as_millis() as u64)),
-    }
-}
-
-/// Where the store of `home` is.
-pub(super) fn place(home: &Path, options: &StoreOptions) -> Place {
-    Place {
-        home: home.to_owned(),
-        path: home.join(STORE_FILE),
-        cache_bytes: options.cache_bytes,
-        lock_timeout: options.lock_timeout,
-        mode: options.mode,
-        #[cfg(test)]
-        faults: None,
-        #[cfg(test)]
-        file_system: None,
     }
 }

@@ -63,7 +63,7 @@ fn pages_are_read_as_redb_reads_them() {
     let home = tempfile::tempdir().unwrap();
     fill(home.path(), 400);
     let mut ours = BTreeSet::new();
-    let place = still::place(home.path(), &StoreOptions::default());
+    let place = Place::of(home.path(), &StoreOptions::default());
     let context = place.context();
     let still = Still::open(&place, &context, false).unwrap();
     let mut pages = Pages::new(Arc::clone(&still.backend)).unwrap();
