@@ -29,6 +29,8 @@ pub mod index;
 pub mod lexical;
 pub mod query;
 pub mod relevance;
+#[allow(dead_code, unused_imports, reason = "segments are written and read in the next step")]
+mod sections;
 pub mod store;
 pub mod text;
 pub mod time;

@@ -249,9 +249,10 @@ impl Engine {
             if matches!(served.apply(update), Ok(true)) && !served.is_wasteful() {
                 return Ok(());
             }
-            // The embedder changed, or most numbers are dead: build anew.
-            *served = Served::default();
         }
+        // The copy is of another history or embedder, or most of its numbers are dead. It goes first: two at once would
+        // leave the process with the memory of two.
+        *self.served.write().unwrap_or_else(PoisonError::into_inner) = Served::default();
         let fresh = served::build(&self.store, &self.analyzer, embedder.as_deref())?;
         *self.served.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())

@@ -1,0 +1,224 @@
+//! Reading: a map of a file, or bytes in memory.
+
+use super::{ALIGN, FOOT, HEAD, LAYOUT, ROW, SectionName, SectionWriter, checksum};
+use crate::error::{Error, Result};
+use bytemuck::{AnyBitPattern, NoUninit};
+use memmap2::Mmap;
+use std::fs::File;
+use std::io;
+use std::marker::PhantomData;
+use std::ops::{Deref, Range};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// An open file of sections. Cheap to clone; the map lives as long as the last array taken from it.
+#[derive(Debug, Clone)]
+pub(crate) struct Sections {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// Empty for bytes in memory.
+    path: PathBuf,
+    bytes: Bytes,
+    table: Vec<Row>,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    Map(Mmap),
+    /// Lines, so that everything is aligned; and how many bytes of them count.
+    Memory(Vec<Line>, usize),
+}
+
+#[derive(Debug, Clone, Copy, AnyBitPattern, NoUninit)]
+#[repr(C, align(64))]
+struct Line([u8; ALIGN]);
+
+impl Bytes {
+    fn all(&self) -> &[u8] {
+        match self {
+            Self::Map(map) => map,
+            Self::Memory(lines, len) => &bytemuck::must_cast_slice(lines)[..*len],
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Row {
+    name: SectionName,
+    range: Range<usize>,
+    checksum: u64,
+}
+
+impl Sections {
+    /// Maps a file. Checks head, foot and table, not the sections: see [`Sections::check`].
+    ///
+    /// # Errors
+    /// [`Error::Store`] when it cannot be read (its source tells whether it is not there), [`Error::FormatTooNew`],
+    /// [`Error::StoreCorrupt`] when it is not what was written.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let failed = |error: io::Error| Error::Store {
+            path: path.to_owned(),
+            message: format!(
+                "cannot be read: {error}; nothing is lost, the index is built anew from the store"
+            ),
+            source: Some(error),
+        };
+        let file = File::open(path).map_err(failed)?;
+        // SAFETY: index files are written beside, renamed into place and never changed or cut short afterwards; whoever
+        // does so by hand gets wrong numbers or a signal, which is said in docs/format.md. Every number read from a map
+        // is checked against the bounds of what it points into.
+        let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
+        Self::over(path.to_owned(), Bytes::Map(map))
+    }
+
+    /// The same in memory: what `write` writes.
+    pub(crate) fn in_memory(
+        write: impl FnOnce(&mut SectionWriter<&mut Vec<u8>>) -> io::Result<()>,
+    ) -> Result<Self> {
+        let mut bytes = Vec::new();
+        let written = SectionWriter::new(&mut bytes).and_then(|mut writer| {
+            write(&mut writer)?;
+            writer.finish().map(drop)
+        });
+        written.map_err(|error| Error::Internal(format!("an index in memory: {error}")))?;
+        Self::from_bytes(&bytes)
+    }
+
+    /// The content of a file.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        let mut lines = vec![Line([0; ALIGN]); bytes.len().div_ceil(ALIGN)];
+        bytemuck::must_cast_slice_mut::<Line, u8>(&mut lines)[..bytes.len()].copy_from_slice(bytes);
+        Self::over(PathBuf::new(), Bytes::Memory(lines, bytes.len()))
+    }
+
+    fn over(path: PathBuf, bytes: Bytes) -> Result<Self> {
+        let table = table(&path, bytes.all())?;
+        Ok(Self { inner: Arc::new(Inner { path, bytes, table }) })
+    }
+
+    /// The file, empty for one in memory.
+    pub(crate) fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// Size of the file in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.inner.bytes.all().len()
+    }
+
+    /// Names and sizes of the sections, as they lie.
+    pub(crate) fn sizes(&self) -> impl Iterator<Item = (SectionName, usize)> {
+        self.inner.table.iter().map(|row| (row.name, row.range.len()))
+    }
+
+    /// A section as an array.
+    ///
+    /// # Errors
+    /// [`Error::StoreCorrupt`] when there is none of this name or its size is not whole.
+    pub(crate) fn array<T: AnyBitPattern>(&self, name: SectionName) -> Result<Numbers<T>> {
+        let row = self.row(name)?;
+        if !row.range.len().is_multiple_of(size_of::<T>()) {
+            return Err(self.corrupt(&format!("section {name} of {} bytes", row.range.len())));
+        }
+        const { assert!(align_of::<T>() <= ALIGN && size_of::<T>() > 0) }
+        Ok(Numbers { range: row.range.clone(), sections: self.clone(), kind: PhantomData })
+    }
+
+    /// Whether there is a section of this name: what later versions add is absent in files of earlier ones.
+    pub(crate) fn has(&self, name: SectionName) -> bool {
+        self.inner.table.iter().any(|row| row.name == name)
+    }
+
+    /// Compares the checksum of one section.
+    ///
+    /// # Errors
+    /// [`Error::StoreCorrupt`] when it differs.
+    pub(crate) fn check(&self, name: SectionName) -> Result<()> {
+        let row = self.row(name)?;
+        if checksum(&self.inner.bytes.all()[row.range.clone()]) == row.checksum {
+            Ok(())
+        } else {
+            Err(self.corrupt(&format!("section {name} is not what was written")))
+        }
+    }
+
+    /// Compares the checksums of all sections.
+    ///
+    /// # Errors
+    /// As [`Sections::check`], for the first that differs.
+    pub(crate) fn check_all(&self) -> Result<()> {
+        self.inner.table.iter().try_for_each(|row| self.check(row.name))
+    }
+
+    /// An error about what is in this file.
+    pub(crate) fn corrupt(&self, detail: &str) -> Error {
+        corrupt(&self.inner.path, detail)
+    }
+
+    fn row(&self, name: SectionName) -> Result<&Row> {
+        let row = self.inner.table.iter().find(|row| row.name == name);
+        row.ok_or_else(|| self.corrupt(&format!("no section {name}")))
+    }
+}
+
+/// An array in a file of sections. Dereferences to a slice.
+#[derive(Debug)]
+pub(crate) struct Numbers<T> {
+    sections: Sections,
+    range: Range<usize>,
+    kind: PhantomData<T>,
+}
+
+impl<T> Clone for Numbers<T> {
+    fn clone(&self) -> Self {
+        Self { sections: self.sections.clone(), range: self.range.clone(), kind: PhantomData }
+    }
+}
+
+impl<T: AnyBitPattern> Deref for Numbers<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // Aligned and whole: checked when the file was opened and when the array was taken.
+        bytemuck::cast_slice(&self.sections.inner.bytes.all()[self.range.clone()])
+    }
+}
+
+fn corrupt(path: &Path, detail: &str) -> Error {
+    Error::StoreCorrupt { path: path.to_owned(), detail: detail.to_owned() }
+}
+
+fn table(path: &Path, bytes: &[u8]) -> Result<Vec<Row>> {
+    let is_index = bytes.len() >= 2 * ALIGN && bytes.starts_with(HEAD);
+    if !is_index || !bytes.len().is_multiple_of(ALIGN) {
+        return Err(corrupt(path, "not a file of the index, or cut short"));
+    }
+    let layout = number(bytes, 8) as u32;
+    if layout > LAYOUT {
+        let what = path.display().to_string();
+        return Err(Error::FormatTooNew { what, found: u64::from(layout), supported: u64::from(LAYOUT) });
+    }
+    let foot = &bytes[bytes.len() - ALIGN..];
+    let (count, start) = ((number(foot, 8) >> 32) as usize, number(foot, 16) as usize);
+    let rows = count.checked_mul(ROW).and_then(|len| bytes[..bytes.len() - ALIGN].get(start..)?.get(..len));
+    let rows = rows.filter(|rows| foot.starts_with(FOOT) && checksum(rows) == number(foot, 24));
+    let rows = rows.ok_or_else(|| corrupt(path, "its table of sections is damaged or cut off"))?;
+    let mut table = Vec::with_capacity(count);
+    for row in rows.chunks_exact(ROW) {
+        let mut name = [0; 8];
+        name.copy_from_slice(&row[..8]);
+        let (offset, len) = (number(row, 8) as usize, number(row, 16) as usize);
+        let end = offset.checked_add(len).filter(|end| *end <= start && offset.is_multiple_of(ALIGN));
+        let end = end.ok_or_else(|| corrupt(path, "a section lies outside of the file"))?;
+        table.push(Row { name: SectionName(name), range: offset..end, checksum: number(row, 24) });
+    }
+    Ok(table)
+}
+
+/// The `u64` at `at`, which the caller knows to be there.
+fn number(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..].first_chunk().map_or(0, |eight| u64::from_le_bytes(*eight))
+}

@@ -1,0 +1,71 @@
+//! Writing, front to back.
+
+use super::{ALIGN, FOOT, HEAD, LAYOUT, SectionName, checksum};
+use std::io::{Result, Write};
+
+/// Writes sections to a sink; the file is whole once [`SectionWriter::finish`] has returned.
+#[derive(Debug)]
+pub(crate) struct SectionWriter<W> {
+    sink: W,
+    at: u64,
+    table: Vec<u8>,
+    names: Vec<SectionName>,
+}
+
+impl<W: Write> SectionWriter<W> {
+    pub(crate) fn new(sink: W) -> Result<Self> {
+        let mut writer = Self { sink, at: 0, table: Vec::new(), names: Vec::new() };
+        writer.mark(HEAD, &LAYOUT.to_le_bytes())?;
+        Ok(writer)
+    }
+
+    /// Writes an array as the section `name`.
+    ///
+    /// # Panics
+    /// When there is such a section: that is a bug in the caller.
+    pub(crate) fn section<T: bytemuck::NoUninit>(&mut self, name: SectionName, array: &[T]) -> Result<()> {
+        assert!(!self.names.contains(&name), "section {name} written twice");
+        let bytes: &[u8] = bytemuck::must_cast_slice(array);
+        self.names.push(name);
+        self.table.extend_from_slice(&name.0);
+        for number in [self.at, bytes.len() as u64, checksum(bytes)] {
+            self.table.extend_from_slice(&number.to_le_bytes());
+        }
+        self.put(bytes)?;
+        self.pad()
+    }
+
+    /// Writes table and foot, and gives back the sink, which the caller syncs.
+    pub(crate) fn finish(mut self) -> Result<W> {
+        let (table, at) = (std::mem::take(&mut self.table), self.at);
+        self.put(&table)?;
+        self.pad()?;
+        let mut foot = LAYOUT.to_le_bytes().to_vec();
+        foot.extend_from_slice(&(self.names.len() as u32).to_le_bytes());
+        foot.extend_from_slice(&at.to_le_bytes());
+        foot.extend_from_slice(&checksum(&table).to_le_bytes());
+        self.mark(FOOT, &foot)?;
+        self.sink.flush()?;
+        Ok(self.sink)
+    }
+
+    fn mark(&mut self, magic: &[u8; 8], rest: &[u8]) -> Result<()> {
+        self.put(magic)?;
+        self.put(rest)?;
+        self.pad()
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.sink.write_all(bytes)?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn pad(&mut self) -> Result<()> {
+        let over = (self.at % ALIGN as u64) as usize;
+        if over > 0 {
+            self.put(&[0; ALIGN][over..])?;
+        }
+        Ok(())
+    }
+}
