@@ -23,6 +23,7 @@ pub mod engine;
 pub mod episode;
 pub mod error;
 pub mod explain;
+mod files;
 pub mod fusion;
 pub mod ids;
 pub mod index;

@@ -1,5 +1,7 @@
 //! Lexical and vector index over one numbering of documents, and the two together ranked.
 
+#[allow(dead_code, unused_imports, reason = "the engine uses it in the next step")]
+pub(crate) mod disk;
 mod hybrid;
 mod ranking;
 

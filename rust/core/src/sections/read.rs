@@ -109,6 +109,12 @@ impl Sections {
         self.inner.bytes.all().len()
     }
 
+    /// Checksum of the table, which holds those of the sections: tells this file from every other.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let bytes = self.inner.bytes.all();
+        number(&bytes[bytes.len() - ALIGN..], 24)
+    }
+
     /// Names and sizes of the sections, as they lie.
     pub(crate) fn sizes(&self) -> impl Iterator<Item = (SectionName, usize)> {
         self.inner.table.iter().map(|row| (row.name, row.range.len()))

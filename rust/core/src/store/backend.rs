@@ -8,8 +8,8 @@
 //! - The holder note follows the writer byte.
 //! - Tests inject faults.
 
-use super::fork::{self, Registration};
 use super::holder::{HolderNote, Tenure};
+use crate::files::fork::{self, Registration};
 use redb::backends::{FileBackend, InMemoryBackend};
 use redb::{BackendError, DatabaseError, StorageBackend};
 use std::fs::File;

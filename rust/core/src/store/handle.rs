@@ -3,13 +3,13 @@
 use super::backend::{Backend, Patience};
 use super::failure::{self, Context};
 use super::file_system::file_system;
-use super::fork;
 use super::holder::{HolderNote, Tenure};
 use super::seal::seal;
 use super::tables::{self, FORMAT_VERSION, META, OLDEST_READER, OpenTables};
 use super::view::{ReadView, Source};
 use super::{HANDOVER, Mode, STORE_FILE, StoreOptions};
 use crate::error::{Error, Result};
+use crate::files::fork;
 use crate::ids::RecordId;
 use crate::time::{Clock, SystemClock};
 use redb::{

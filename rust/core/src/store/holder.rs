@@ -60,7 +60,7 @@ impl HolderNote {
         let is_new = path.symlink_metadata().is_err();
         let file = open_regular(&mut options, &path);
         if let (true, Some(file)) = (is_new, &file) {
-            super::owner::give(file, home);
+            crate::files::owner::give(file, home);
         }
         let arguments = std::env::args_os().map(|a| a.to_string_lossy().into_owned());
         Self { file, identity: format!("{} {{}} {}", std::process::id(), told(arguments)) }

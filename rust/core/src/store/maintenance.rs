@@ -4,11 +4,10 @@
 //! it, however that ends. Nobody waits for it.
 
 use super::failure::Context;
-use super::fork::{self, Registration};
 use super::handle::Place;
-use super::owner;
 use crate::error::{Error, Result};
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use crate::files::{LockFile, make_dir};
+use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -16,9 +15,7 @@ use std::time::{Duration, SystemTime};
 /// Held until dropped.
 #[derive(Debug)]
 pub(super) struct MaintenanceLock {
-    // Before the file: the registration must go before the descriptor is closed.
-    _registration: Option<Registration>,
-    _file: File,
+    _file: LockFile,
 }
 
 /// A draft is left alone for so long.
@@ -33,60 +30,17 @@ impl MaintenanceLock {
         let dir = place.home.join("locks");
         let path = dir.join("maintenance");
         let context = Context::new(&place.home, &path);
-        let mut builder = DirBuilder::new();
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        match builder.create(&dir) {
-            Ok(()) => owner::give_dir(&dir, &place.home),
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(context.io(error)),
-            Err(_) => {}
+        make_dir(&dir, &place.home).map_err(|error| match error.kind() {
+            ErrorKind::NotADirectory => Error::store(&dir, "is not a directory; remove it, then repeat"),
+            _ => context.io(error),
+        })?;
+        match LockFile::try_take(&path, &place.home, |error| context.io(error))? {
+            Some(file) => Ok(Self { _file: file }),
+            None => Err(context.store(
+                "it is being compacted or repaired already, by another process or another thread; repeat when that is done",
+                None,
+            )),
         }
-        // The home may have come with a cloned repository: a link in it may lead anywhere.
-        if fs::symlink_metadata(&dir).is_ok_and(|found| !found.is_dir()) {
-            return Err(Error::store(&dir, "is not a directory; remove it, then repeat"));
-        }
-        match fs::symlink_metadata(&path) {
-            Ok(found) if found.is_symlink() => {
-                return Err(Error::store(&path, "is a symbolic link; remove it, then repeat"));
-            }
-            Ok(found) if !found.is_file() => {
-                return Err(Error::store(&path, "is not a regular file; remove it, then repeat"));
-            }
-            _ => {}
-        }
-        let mut options = OpenOptions::new();
-        options.read(true).write(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt;
-            let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-            options.mode(0o600).custom_flags(flags.bits().cast_signed());
-        }
-        let file = match options.clone().create_new(true).open(&path) {
-            Ok(file) => {
-                owner::give(&file, &place.home);
-                file
-            }
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                options.open(&path).map_err(|error| context.io(error))?
-            }
-            Err(error) => return Err(context.io(error)),
-        };
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(context.store(
-                    "it is being compacted or repaired already, by another process or another thread; repeat when that is done",
-                    None,
-                ));
-            }
-            Err(TryLockError::Error(error)) => return Err(context.io(error)),
-        }
-        #[cfg(unix)]
-        let registration = Some(fork::register(std::os::fd::AsRawFd::as_raw_fd(&file)));
-        #[cfg(not(unix))]
-        let registration = None;
-        Ok(Self { _registration: registration, _file: file })
     }
 
     /// Removes drafts that processes left behind which were killed: who makes a large one has this lock, and who makes a

@@ -19,7 +19,6 @@ mod failure;
 #[cfg(test)]
 mod fault;
 mod file_system;
-mod fork;
 mod group;
 mod handle;
 mod holder;
@@ -27,7 +26,6 @@ mod inspect;
 mod maintenance;
 #[cfg(test)]
 mod mode_tests;
-mod owner;
 mod rows;
 mod seal;
 mod sealed;
@@ -51,6 +49,7 @@ pub use write_view::WriteView;
 pub use writer::Wait;
 
 use crate::error::{Error, Holder, Result};
+use crate::files::fork;
 use failure::Context;
 use handle::{Access, Handle, Lineage, OpenError, Place, Refusal};
 use std::mem::ManuallyDrop;

@@ -2,8 +2,8 @@
 
 use super::super::failure::Context;
 use super::super::handle::sync_parent;
-use super::super::owner;
 use crate::error::{Error, Result};
+use crate::files::owner;
 use crate::time::{Clock, SystemClock};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write};

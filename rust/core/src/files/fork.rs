@@ -23,7 +23,7 @@ static NODES: AtomicPtr<Node> = AtomicPtr::new(ptr::null_mut());
 
 /// Keeps a descriptor registered; dropped before the descriptor is closed.
 #[derive(Debug)]
-pub(super) struct Registration(&'static AtomicI32);
+pub(crate) struct Registration(&'static AtomicI32);
 
 impl Drop for Registration {
     fn drop(&mut self) {
@@ -32,7 +32,7 @@ impl Drop for Registration {
 }
 
 /// Registers `descriptor`, which the calling process has open.
-pub(super) fn register(descriptor: i32) -> Registration {
+pub(crate) fn register(descriptor: i32) -> Registration {
     static HANDLER: Once = Once::new();
     HANDLER.call_once(|| {
         #[cfg(unix)]
@@ -77,7 +77,7 @@ extern "C" fn null_inherited_after_fork() {
 }
 
 /// Puts the null device over every registered descriptor that another process opened.
-pub(super) fn null_inherited() {
+pub(crate) fn null_inherited() {
     #[cfg(unix)]
     {
         // SAFETY: plain system calls with a constant path; descriptors in the list are open in the process that

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 /// Gives a file that this process has just made in `home` to the owner of `home`, if it may: best effort.
-pub(super) fn give(file: &File, home: &Path) {
+pub(crate) fn give(file: &File, home: &Path) {
     #[cfg(unix)]
     if let Some((user, group)) = other_owner(home) {
         let _ = std::os::unix::fs::fchown(file, Some(user), Some(group));
@@ -14,7 +14,7 @@ pub(super) fn give(file: &File, home: &Path) {
 }
 
 /// The same for a directory. No link is followed.
-pub(super) fn give_dir(dir: &Path, home: &Path) {
+pub(crate) fn give_dir(dir: &Path, home: &Path) {
     #[cfg(unix)]
     if let Some((user, group)) = other_owner(home) {
         let _ = std::os::unix::fs::lchown(dir, Some(user), Some(group));
