@@ -17,7 +17,7 @@ mod read;
 mod write;
 
 pub(crate) use read::{Numbers, Sections};
-pub(crate) use write::SectionWriter;
+pub(crate) use write::{Pieces, SectionWriter};
 
 use std::fmt;
 

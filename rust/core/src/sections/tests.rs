@@ -10,7 +10,9 @@ const EMPTY: SectionName = SectionName::new("empty");
 fn file() -> Vec<u8> {
     let mut writer = SectionWriter::new(Vec::new()).unwrap();
     writer.section(LENGTHS, &[1u32, 2, u32::MAX]).unwrap();
-    writer.section(NAMES, b"abcdefg").unwrap();
+    let names =
+        |out: &mut Pieces<'_, _, u8>| [&b"abc"[..], b"", b"defg"].iter().try_for_each(|piece| out.put(piece));
+    writer.pieces(NAMES, names).unwrap();
     writer.section::<u64>(EMPTY, &[]).unwrap();
     writer.finish().unwrap()
 }

@@ -1,7 +1,11 @@
 //! Writing, front to back.
 
 use super::{ALIGN, FOOT, HEAD, LAYOUT, SectionName, checksum};
+use bytemuck::NoUninit;
+use std::hash::Hasher;
 use std::io::{Result, Write};
+use std::marker::PhantomData;
+use twox_hash::XxHash3_64;
 
 /// Writes sections to a sink; the file is whole once [`SectionWriter::finish`] has returned.
 #[derive(Debug)]
@@ -23,15 +27,29 @@ impl<W: Write> SectionWriter<W> {
     ///
     /// # Panics
     /// When there is such a section: that is a bug in the caller.
-    pub(crate) fn section<T: bytemuck::NoUninit>(&mut self, name: SectionName, array: &[T]) -> Result<()> {
+    pub(crate) fn section<T: NoUninit>(&mut self, name: SectionName, array: &[T]) -> Result<()> {
+        self.pieces(name, |out| out.put(array))
+    }
+
+    /// Writes the section `name` piece by piece: what is larger than memory should hold at once.
+    ///
+    /// # Panics
+    /// As [`SectionWriter::section`].
+    pub(crate) fn pieces<T: NoUninit>(
+        &mut self,
+        name: SectionName,
+        write: impl FnOnce(&mut Pieces<'_, W, T>) -> Result<()>,
+    ) -> Result<()> {
         assert!(!self.names.contains(&name), "section {name} written twice");
-        let bytes: &[u8] = bytemuck::must_cast_slice(array);
         self.names.push(name);
+        let start = self.at;
+        let mut pieces = Pieces { writer: self, checksum: XxHash3_64::new(), kind: PhantomData };
+        write(&mut pieces)?;
+        let checksum = pieces.checksum.finish();
         self.table.extend_from_slice(&name.0);
-        for number in [self.at, bytes.len() as u64, checksum(bytes)] {
+        for number in [start, self.at - start, checksum] {
             self.table.extend_from_slice(&number.to_le_bytes());
         }
-        self.put(bytes)?;
         self.pad()
     }
 
@@ -67,5 +85,21 @@ impl<W: Write> SectionWriter<W> {
             self.put(&[0; ALIGN][over..])?;
         }
         Ok(())
+    }
+}
+
+/// A section on its way.
+pub(crate) struct Pieces<'w, W, T> {
+    writer: &'w mut SectionWriter<W>,
+    checksum: XxHash3_64,
+    kind: PhantomData<T>,
+}
+
+impl<W: Write, T: NoUninit> Pieces<'_, W, T> {
+    /// Appends to the section.
+    pub(crate) fn put(&mut self, piece: &[T]) -> Result<()> {
+        let bytes: &[u8] = bytemuck::must_cast_slice(piece);
+        self.checksum.write(bytes);
+        self.writer.put(bytes)
     }
 }

@@ -2,18 +2,23 @@
 
 use super::metric::dot;
 use super::row::{Refusal, UnitRow};
+use super::segment::VectorSegment;
 use crate::ids::DocId;
 use fixedbitset::FixedBitSet;
 
 /// Unit rows of documents, one or several to a document, all of one width.
 ///
-/// A document scores by its best row. Rows of removed documents are freed when more than half are dead.
+/// A document scores by its best row. The rows of the first documents may lie in segments; those of the others are held
+/// here, and freed when more than half are dead.
 #[derive(Debug, Default)]
 pub struct VectorSet {
     dim: Option<usize>,
+    segments: Vec<Part>,
+    /// The first document that is in no segment.
+    first_own: u32,
     rows: Vec<f32>,
     owners: Vec<DocId>,
-    /// Where each document's rows are: they lie together. Indexed by document.
+    /// Where each document's rows are: they lie together. Indexed by document, from `first_own` on.
     spans: Vec<Span>,
     live_rows: usize,
     live_docs: usize,
@@ -26,6 +31,43 @@ impl VectorSet {
     /// An empty set; the width comes from `dim` or from the first row.
     pub fn new(dim: Option<usize>) -> Self {
         Self { dim, ..Self::default() }
+    }
+
+    /// Takes in the rows of the next `max_doc` documents, without those that are dead. Segments come before every
+    /// insertion.
+    ///
+    /// # Errors
+    /// [`Refusal::Width`] when the rows have another width; then the documents have none.
+    pub(crate) fn add_segment(
+        &mut self,
+        segment: Option<VectorSegment>,
+        max_doc: u32,
+        dead: &FixedBitSet,
+    ) -> Result<(), Refusal> {
+        let base = self.first_own;
+        self.first_own += max_doc;
+        let Some(segment) = segment else { return Ok(()) };
+        let found = segment.dim();
+        match self.dim {
+            Some(expected) if expected != found => return Err(Refusal::Width { expected, found }),
+            _ => self.dim = Some(found),
+        }
+        self.sum.resize(found, 0);
+        self.sum.iter_mut().zip(segment.sum()).for_each(|(sum, x)| *sum = sum.wrapping_add(*x));
+        self.live_docs += segment.num_docs();
+        let mut part = Part { base, max_doc, segment, dead: FixedBitSet::with_capacity(max_doc as usize) };
+        for doc in dead.ones().take_while(|doc| *doc < max_doc as usize) {
+            self.live_docs -= usize::from(part.kill(DocId(doc as u32), &mut self.sum));
+        }
+        self.segments.push(part);
+        Ok(())
+    }
+
+    /// The segment of a document and its number there.
+    fn part(&self, doc: DocId) -> Option<(usize, DocId)> {
+        let at = self.segments.partition_point(|part| part.base <= doc.0).checked_sub(1)?;
+        let part = &self.segments[at];
+        (doc.0 - part.base < part.max_doc).then(|| (at, DocId(doc.0 - part.base)))
     }
 
     /// Width of the rows, once known.
@@ -45,7 +87,10 @@ impl VectorSet {
 
     /// Whether the document has a row.
     pub fn contains(&self, doc: DocId) -> bool {
-        self.span(doc).count > 0
+        match self.part(doc) {
+            Some((at, doc)) => self.segments[at].contains(doc),
+            None => self.span(doc).count > 0,
+        }
     }
 
     /// Gives the document these rows, in place of what it had.
@@ -65,12 +110,13 @@ impl VectorSet {
         self.dim = dim;
         self.sum.resize(width, 0);
         for (sum, x) in self.sum.iter_mut().zip(first.as_slice()) {
-            *sum += fixed(*x);
+            *sum = sum.wrapping_add(fixed(*x));
         }
-        if self.spans.len() <= doc.index() {
-            self.spans.resize(doc.index() + 1, Span::default());
+        let place = self.place(doc);
+        if self.spans.len() <= place {
+            self.spans.resize(place + 1, Span::default());
         }
-        self.spans[doc.index()] = Span { first: self.owners.len() as u32, count: units.len() as u32 };
+        self.spans[place] = Span { first: self.owners.len() as u32, count: units.len() as u32 };
         for unit in &units {
             self.rows.extend_from_slice(unit.as_slice());
             self.owners.push(doc);
@@ -82,16 +128,22 @@ impl VectorSet {
 
     /// Takes the document's rows out; false when it had none.
     pub fn remove(&mut self, doc: DocId) -> bool {
+        if let Some((at, doc)) = self.part(doc) {
+            let there = self.segments[at].kill(doc, &mut self.sum);
+            self.live_docs -= usize::from(there);
+            return there;
+        }
         let Span { first, count } = self.span(doc);
         if count == 0 {
             return false;
         }
         let (first, count, width) = (first as usize, count as usize, self.dim.unwrap_or(0));
         for (sum, x) in self.sum.iter_mut().zip(&self.rows[first * width..(first + 1) * width]) {
-            *sum -= fixed(*x);
+            *sum = sum.wrapping_sub(fixed(*x));
         }
         self.owners[first..first + count].fill(DEAD);
-        self.spans[doc.index()] = Span::default();
+        let place = self.place(doc);
+        self.spans[place] = Span::default();
         self.live_rows -= count;
         self.live_docs -= 1;
         if self.owners.len() > 2 * self.live_rows + 64 {
@@ -101,7 +153,15 @@ impl VectorSet {
     }
 
     fn span(&self, doc: DocId) -> Span {
-        self.spans.get(doc.index()).copied().unwrap_or_default()
+        if doc.0 < self.first_own {
+            return Span::default();
+        }
+        self.spans.get(self.place(doc)).copied().unwrap_or_default()
+    }
+
+    /// Where the span of a document that is in no segment lies.
+    fn place(&self, doc: DocId) -> usize {
+        (doc.0 - self.first_own) as usize
     }
 
     fn purge(&mut self) {
@@ -113,7 +173,8 @@ impl VectorSet {
             }
             let owner = self.owners[row];
             if kept != row {
-                let span = &mut self.spans[owner.index()];
+                let place = self.place(owner);
+                let span = &mut self.spans[place];
                 // Rows of a document are moved in order: the first one tells where the others follow.
                 if span.first as usize == row {
                     span.first = kept as u32;
@@ -144,14 +205,27 @@ impl VectorSet {
         if query.as_slice().len() != width {
             return Err(Refusal::Width { expected: width, found: query.as_slice().len() });
         }
-        for (row, owner) in self.rows.chunks_exact(width).zip(&self.owners) {
-            if *owner == DEAD || allowed.is_some_and(|allowed| !allowed.contains(owner.index())) {
-                continue;
+        let mut compare = |owner: usize, row: &[f32]| {
+            // A damaged segment may name documents that are not there.
+            if let Some(best) = scores.get_mut(owner)
+                && allowed.is_none_or(|allowed| allowed.contains(owner))
+            {
+                let cosine = dot(row, query.as_slice()).clamp(-1.0, 1.0);
+                // `max` takes the number when the other is NaN.
+                *best = best.max(cosine);
             }
-            let cosine = dot(row, query.as_slice()).clamp(-1.0, 1.0);
-            let best = &mut scores[owner.index()];
-            // `max` takes the number when the other is NaN.
-            *best = best.max(cosine);
+        };
+        for part in &self.segments {
+            for (doc, row) in part.segment.all() {
+                if doc.0 < part.max_doc && !part.dead.contains(doc.index()) {
+                    compare(part.base as usize + doc.index(), row);
+                }
+            }
+        }
+        for (row, owner) in self.rows.chunks_exact(width).zip(&self.owners) {
+            if *owner != DEAD {
+                compare(owner.index(), row);
+            }
         }
         Ok(scores)
     }
@@ -164,9 +238,45 @@ impl VectorSet {
 
     /// The document's rows, in their order.
     pub fn rows_of(&self, doc: DocId) -> impl Iterator<Item = &[f32]> {
+        if let Some((at, doc)) = self.part(doc) {
+            return self.segments[at].rows_of(doc);
+        }
         let Span { first, count } = self.span(doc);
         let width = self.dim.unwrap_or(1);
         self.rows[first as usize * width..(first + count) as usize * width].chunks_exact(width)
+    }
+}
+
+/// The rows of a segment, and which of its documents are gone.
+#[derive(Debug)]
+struct Part {
+    /// Number of its first document.
+    base: u32,
+    max_doc: u32,
+    segment: VectorSegment,
+    dead: FixedBitSet,
+}
+
+impl Part {
+    fn contains(&self, doc: DocId) -> bool {
+        !self.dead.contains(doc.index()) && self.segment.contains(doc)
+    }
+
+    fn rows_of(&self, doc: DocId) -> std::slice::ChunksExact<'_, f32> {
+        if self.dead.contains(doc.index()) {
+            return [].chunks_exact(self.segment.dim());
+        }
+        self.segment.rows_of(doc)
+    }
+
+    /// Takes a document out of the answers and out of the sum of all; false when it had no rows.
+    fn kill(&mut self, doc: DocId, sum: &mut [i64]) -> bool {
+        let there = self.contains(doc);
+        if let Some(first) = self.rows_of(doc).next() {
+            sum.iter_mut().zip(first).for_each(|(sum, x)| *sum = sum.wrapping_sub(fixed(*x)));
+        }
+        self.dead.insert(doc.index());
+        there
     }
 }
 
@@ -181,7 +291,7 @@ struct Span {
 const UNIT: f64 = (1_u64 << 40) as f64;
 
 /// A component of a unit row as a whole number of 2^-40.
-fn fixed(x: f32) -> i64 {
+pub(super) fn fixed(x: f32) -> i64 {
     (f64::from(x) * UNIT).round() as i64
 }
 
@@ -191,6 +301,7 @@ const DEAD: DocId = DocId(u32::MAX);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sections::Sections;
     use proptest::prelude::*;
 
     #[test]
@@ -208,12 +319,38 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_history_equals_a_fresh_set(ops in proptest::collection::vec((0..12u32, 0..4usize, -1.0..1.0f32), 1..300)) {
+        fn any_history_equals_a_fresh_set(
+            ops in proptest::collection::vec((0..12u32, 0..4usize, -1.0..1.0f32), 1..300),
+            segments in proptest::collection::vec(proptest::collection::vec(0..3usize, 0..4), 0..4),
+        ) {
             let mut set = VectorSet::new(Some(3));
             let mut model: std::collections::BTreeMap<u32, Vec<[f32; 3]>> = std::collections::BTreeMap::new();
+            for counts in segments {
+                let base = set.first_own;
+                let max_doc = counts.len() as u32;
+                let mut part = VectorSet::new(Some(3));
+                for (doc, count) in (0..max_doc).zip(counts) {
+                    let rows: Vec<[f32; 3]> = (0..count).map(|n| [0.6, n as f32, -0.8]).collect();
+                    if count > 0 {
+                        part.insert(DocId(doc), &rows.iter().map(|row| &row[..]).collect::<Vec<_>>()).unwrap();
+                        model.insert(base + doc, rows);
+                    }
+                }
+                let sections = Sections::in_memory(|out| {
+                    VectorSegment::write(out, Some(3), max_doc, |doc| part.rows_of(doc))
+                }).unwrap();
+                let segment = VectorSegment::open(&sections).unwrap();
+                let mut dead = FixedBitSet::with_capacity(max_doc as usize);
+                if max_doc > 1 {
+                    dead.insert(1);
+                    model.remove(&(base + 1));
+                }
+                set.add_segment(segment, max_doc, &dead).unwrap();
+            }
+            let in_segments = set.first_own;
             for (doc, count, x) in ops {
                 let rows: Vec<[f32; 3]> = (0..count).map(|n| [x, 1.0, x * n as f32]).collect();
-                if count > 0 {
+                if count > 0 && doc >= in_segments {
                     set.insert(DocId(doc), &rows.iter().map(|row| &row[..]).collect::<Vec<_>>()).unwrap();
                     model.insert(doc, rows);
                 } else {
