@@ -25,8 +25,8 @@ from .journal import Follower, Journal
 HOT = 600
 """Live records of each process that adds, so that the store stays as large as it is."""
 KEYS = 300
-COMPACT_EVERY = 8000
-"""Calls of one process between two compactions: some minutes. Without one the change feed only grows."""
+COMPACT_EVERY = 150.0
+"""Seconds between two compactions. Without one the change feed only grows."""
 PAUSE = 0.02
 """Longest pause between two calls: half of them idle, as agents are."""
 PEAK_GROWTH = 1.1
@@ -56,22 +56,28 @@ def _upsert(memory: Memory, rng: random.Random, slot: str, number: int) -> str:
     return "upsert"
 
 
-def _change(memory: Memory, rng: random.Random, slot: str, number: int) -> str:
+class _Change:
     """Adds, changes and forgets records of its own, and compacts now and then, as a cron job does."""
-    if number % COMPACT_EVERY == COMPACT_EVERY - 1 and hasattr(memory, "compact"):
-        memory.compact()
-        return "compact"
-    own = list(memory.episodes(Filter(actor=slot), limit=40))
-    if len(own) < 30:
-        memory.remember(**fields_of(f"{slot}-{number}", "first"), actor=slot)
-        return "remember"
-    chosen = rng.choice(own)
-    if rng.random() < 0.2:
-        memory.forget(chosen.id)
-        return "forget"
-    renewed = fields_of(str(chosen.metadata["name"]), f"v{number}")
-    memory.update(chosen.id, **{"body": None, "working_dir": None, **renewed})
-    return "update"
+
+    def __init__(self) -> None:
+        self.compacted = time.monotonic()
+
+    def __call__(self, memory: Memory, rng: random.Random, slot: str, number: int) -> str:
+        if time.monotonic() - self.compacted >= COMPACT_EVERY:
+            memory.compact()
+            self.compacted = time.monotonic()
+            return "compact"
+        own = list(memory.episodes(Filter(actor=slot), limit=40))
+        if len(own) < 30:
+            memory.remember(**fields_of(f"{slot}-{number}", "first"), actor=slot)
+            return "remember"
+        chosen = rng.choice(own)
+        if rng.random() < 0.2:
+            memory.forget(chosen.id)
+            return "forget"
+        renewed = fields_of(str(chosen.metadata["name"]), f"v{number}")
+        memory.update(chosen.id, **{"body": None, "working_dir": None, **renewed})
+        return "update"
 
 
 def _recall(memory: Memory, rng: random.Random, slot: str, number: int) -> str:
@@ -86,7 +92,7 @@ ROLES: dict[str, Step] = {
     "writer0": _write,
     "writer1": _write,
     "upserter": _upsert,
-    "changer": _change,
+    "changer": _Change(),
     "reader0": _recall,
     "reader1": _recall,
 }
