@@ -61,10 +61,10 @@ def test_a_home_that_is_well(cli: Cli) -> None:
     for name, setting in SETTINGS.items():
         value = "none" if setting.default is None else setting.default
         assert f"setting  {name} = {value} (default)\n" in answer.out
-    assert "file format 1, record schema 1, Python 3." in answer.out
+    assert "file format 2, record schema 1, Python 3." in answer.out
     assert f"home     {cli.home} (given by OTOLITH_HOME)\n" in answer.out
     assert "lock     free\n" in answer.out
-    assert "store    format 1, 1 record, 0 vectors, " in answer.out
+    assert "store    format 2, 1 record, 0 vectors, " in answer.out
     assert "disk     " in answer.out
     assert " -> " not in answer.out
     assert "nothing to do" in answer.err

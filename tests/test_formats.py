@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_process import Cli
-from otolith import Episode, Filter, FormatTooNew, InvalidInput, Memory, StoreCorrupt
+from otolith import Episode, Filter, FormatTooNew, InvalidInput, Memory, StoreCorrupt, maintenance
 
 ROOT = Path(__file__).parent.parent
 HOMES = Path(__file__).parent / "data" / "homes"
 FORMATS = sorted(one.name for one in HOMES.glob("format-*"))
+PRESENT = max(int(one.removeprefix("format-")) for one in FORMATS)
 STRANGE = {one.name.removesuffix(".redb.xz") for one in (HOMES / "strange").iterdir()}
 FIELDS = {name for name in dir(Episode) if isinstance(getattr(Episode, name), GetSetDescriptorType)}
 NOTHING_CHANGED = "Nothing was changed"
@@ -114,7 +115,6 @@ def test_a_home_is_written_on_and_its_records_stay_as_they_were(format: str, sta
     more = int(state == "killed")
     with Memory.open(home) as memory:
         holds_what_was_written(memory, format, more)
-        version = memory.status().format_version
         if more:
             assert next(memory.episodes(Filter(key="last"))).summary == "written just before the end"
         key = memory.remember("!!! written over", key="all-fields", scope="other")
@@ -127,8 +127,46 @@ def test_a_home_is_written_on_and_its_records_stay_as_they_were(format: str, sta
         wanted = expected(format)
         assert wanted.pop(key.id)
         assert all(one.items() <= there[id].items() for id, one in wanted.items())
-        assert f"format-{memory.status().format_version}" == format
-        assert memory.status().format_version == version
+        assert memory.status().format_version == PRESENT
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_record_is_exported_in_the_bytes_it_always_had(format: str, home: Path) -> None:
+    """From the rows that its version wrote, and from those that this version makes of them."""
+    unpack(HOMES / format / "clean.redb.xz", home)
+    [_, *wanted, _, _] = (HOMES / format / "expected.jsonl").read_bytes().split(b"\n")
+    with Memory.open(home, embedder=None) as memory:
+        for rewrite in (lambda: None, memory.compact, lambda: memory.remember("x")):
+            rewrite()
+            out = io.BytesIO()
+            memory.export(out)
+            [_, *lines, _, _] = out.getvalue().split(b"\n")
+            assert [line for line in lines if b'"summary":"x"' not in line] == wanted
+
+
+@pytest.mark.parametrize("state", ["clean", "killed"])
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_home_is_verified_backed_up_compacted_and_repaired(
+    format: str, state: str, home: Path, tmp_path: Path
+) -> None:
+    content = unpack(HOMES / format / f"{state}.redb.xz", home)
+    more = int(state == "killed")
+    with Memory.open(home) as memory:
+        assert memory.verify().ok
+        memory.backup(tmp_path / "copy")
+        memory.compact()
+        assert memory.status().format_version == PRESENT
+        holds_what_was_written(memory, format, more)
+        assert memory.verify().ok
+    with Memory.open(tmp_path / "copy") as memory:
+        holds_what_was_written(memory, format, more)
+    # Without its header, every row has to be found by itself.
+    (home / "episodes.redb").write_bytes(bytes(4096) + content[4096:])
+    report = maintenance.verify(home, repair=True)
+    assert report.repaired is not None
+    assert report.repaired.lost == ()
+    with Memory.open(home) as memory:
+        holds_what_was_written(memory, format, more)
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -189,7 +227,7 @@ def test_a_store_that_only_a_newer_version_may_write_is_read(cli: Cli) -> None:
         for write in (lambda: memory.remember("x"), lambda: memory.forget(next(memory.episodes()))):
             with pytest.raises(FormatTooNew) as caught:
                 write()
-            assert (caught.value.found, caught.value.supported) == (999, 1)
+            assert (caught.value.found, caught.value.supported) == (999, PRESENT)
         assert len(memory) == 2
     assert "record of another version" in cli("list").out
     assert "upgrade otolith" in cli("remember", "x", code=1).err

@@ -28,6 +28,8 @@ from otolith import Filter, Memory
 HERE = Path(__file__).parent
 CHINA = timezone(timedelta(hours=8))
 SETTINGS = "lock_timeout = 7\n"
+# The width of vectors that a store cuts into several rows.
+WIDE = 1024
 # What this version does not know and must keep.
 LATER = {"later_text": "字 of a later version", "later_list": [1, 2.5, None, {"deep": True}]}
 # Commits one more record, then dies with the file open.
@@ -106,9 +108,9 @@ def with_more(export: bytes) -> bytes:
     template = json.loads(lines[-1])
     for place, line in enumerate(map(json.loads, lines)):
         if place < 5:
-            row = np.random.default_rng(place).standard_normal(5).astype("<f4")
+            row = np.random.default_rng(place).standard_normal(WIDE).astype("<f4")
             row /= np.linalg.norm(row)
-            one = {"embedder": "other:model", "dim": 5, "f32": base64.b64encode(row.tobytes()).decode()}
+            one = {"embedder": "other:model", "dim": WIDE, "f32": base64.b64encode(row.tobytes()).decode()}
             line.setdefault("vectors", []).append(one)
         changed.append(line)
     template.pop("vectors", None)

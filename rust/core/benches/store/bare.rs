@@ -1,7 +1,7 @@
 //! What is compared with: redb alone on the same tables, and the disk alone.
 
 use super::data::Rows;
-use redb::{Builder, ConcurrencyMode, Database, ReadableTable, TableDefinition};
+use redb::{Builder, ConcurrencyMode, Database, ReadableDatabase, ReadableTable, TableDefinition};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -18,23 +18,36 @@ const CHANGES: TableDefinition<'static, u64, Bytes> = TableDefinition::new("chan
 const META: TableDefinition<'static, &str, Bytes> = TableDefinition::new("meta");
 
 /// A copy of the store file in the same mode with the same cache. Nothing is checked, looked up or encoded.
-pub(crate) struct Bare(Database);
+pub(crate) struct Bare {
+    db: Database,
+    /// Number and length of each row that the store made of the first vector.
+    parts: Vec<(u32, usize)>,
+}
 
 impl Bare {
     pub(crate) fn open(path: &Path) -> Self {
         let mut builder = Builder::new();
         builder.set_concurrency_mode(ConcurrencyMode::MultiWriter).set_cache_size(12 << 20);
-        Self(builder.open(path).unwrap())
+        let db = builder.open(path).unwrap();
+        let parts = {
+            let transaction = db.begin_read().unwrap();
+            let table = transaction.open_table(EMBEDDINGS).unwrap();
+            let first = table.first().unwrap().map(|(key, _)| *key.value().1);
+            let rows =
+                first.into_iter().flat_map(|id| table.range((1, &id, 0)..=(1, &id, u32::MAX)).unwrap());
+            rows.map(Result::unwrap).map(|(key, value)| (key.value().2, value.value().len())).collect()
+        };
+        Self { db, parts }
     }
 
     /// Bytes of all keys and values.
     pub(crate) fn stored(&self) -> u64 {
-        self.0.begin_write().unwrap().stats().unwrap().stored_bytes()
+        self.db.begin_write().unwrap().stats().unwrap().stored_bytes()
     }
 
     /// Where the bytes of the file are.
     pub(crate) fn composition(&self) -> String {
-        let transaction = self.0.begin_write().unwrap();
+        let transaction = self.db.begin_write().unwrap();
         let stats = transaction.stats().unwrap();
         let pages = stats.allocated_pages() * stats.page_size() as u64;
         let mb = |bytes: u64| bytes as f64 / 1e6;
@@ -49,7 +62,7 @@ impl Bare {
 
     /// One commit of a record's rows.
     pub(crate) fn commit(&self, rows: &Rows) {
-        let transaction = self.0.begin_write().unwrap();
+        let transaction = self.db.begin_write().unwrap();
         {
             let mut episodes = transaction.open_table(EPISODES).unwrap();
             let mut cwd_index = transaction.open_table(CWD_INDEX).unwrap();
@@ -64,8 +77,10 @@ impl Bare {
             keys.insert(("", rows.key.as_str()), Rows::NAME.as_slice()).unwrap();
             last += 1;
             changes.insert(last, Rows::CHANGE.as_slice()).unwrap();
-            if let Some(embedding) = &rows.embedding {
-                embeddings.insert((1, &rows.id, 0), embedding.as_slice()).unwrap();
+            if let Some(cells) = &rows.cells {
+                for (number, len) in &self.parts {
+                    embeddings.insert((1, &rows.id, *number), &cells[..*len]).unwrap();
+                }
                 changes.insert(last + 1, Rows::CHANGE.as_slice()).unwrap();
             }
             meta.insert("last_sequence", Rows::NUMBER.as_slice()).unwrap();

@@ -2,21 +2,23 @@
 
 use otolith_core::{Clock, Episode, EpisodePatch, Origin, Put, RecordId, Scope, SystemClock};
 
-/// Width of the vectors.
+/// Width of the vectors unless told otherwise.
 pub(crate) const DIM: usize = 384;
 /// Bytes of the envelope around every stored value.
 const SEAL: usize = 9;
-/// Bytes of an embedding before its row: kind and hash of the text.
-const EMBEDDING: usize = 17;
 /// Bytes of a row of the change feed.
 const CHANGE: usize = 26;
 
-/// Splitmix64.
-pub(crate) struct Draw(u64);
+/// Splitmix64, and how wide the vectors are that it draws.
+pub(crate) struct Draw(u64, usize);
 
 impl Draw {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0xD134_2543_DE82_EF95))
+        Self(seed.wrapping_mul(0xD134_2543_DE82_EF95), DIM)
+    }
+
+    pub(crate) fn with_dim(self, dim: usize) -> Self {
+        Self(self.0, dim)
     }
 
     fn next(&mut self) -> u64 {
@@ -41,7 +43,7 @@ impl Draw {
     }
 
     fn row(&mut self) -> Vec<f32> {
-        (0..DIM).map(|_| self.next() as f32 / u64::MAX as f32 - 0.5).collect()
+        (0..self.1).map(|_| self.next() as f32 / u64::MAX as f32 - 0.5).collect()
     }
 
     /// A record with key, directory and tags: every table gets a row.
@@ -79,7 +81,8 @@ pub(crate) struct Rows {
     pub(crate) key: String,
     pub(crate) dir: String,
     pub(crate) episode: Vec<u8>,
-    pub(crate) embedding: Option<Vec<u8>>,
+    /// What the rows of its vector are cut from.
+    pub(crate) cells: Option<Vec<u8>>,
 }
 
 impl Rows {
@@ -94,7 +97,7 @@ pub(crate) fn rows(put: &Put) -> Rows {
     let id = RecordId::new_episode(now.unix_micros());
     let mut episode = Episode::new(id, now, Scope::root(), Origin::Assistant);
     put.fields.clone().apply(&mut episode).unwrap();
-    let json = episode.to_json().unwrap();
+    let json = episode.to_stored().unwrap();
     let cells =
         put.vector.as_ref().map(|row| row.iter().flat_map(|cell| cell.to_le_bytes()).collect::<Vec<u8>>());
     Rows {
@@ -102,6 +105,6 @@ pub(crate) fn rows(put: &Put) -> Rows {
         key: episode.key.unwrap(),
         dir: episode.working_dir.unwrap(),
         episode: [&[7; SEAL][..], &json].concat(),
-        embedding: cells.map(|cells| [&[7; SEAL + EMBEDDING][..], &cells].concat()),
+        cells,
     }
 }

@@ -1,7 +1,7 @@
 //! What the store costs: each durable figure beside the sync floor of the disk and, for writes, a bare redb commit of
 //! the same rows, all taken in turns so that they share the same seconds.
 //!
-//! `cargo bench -p otolith-core --bench store -- [--episodes 100000] [--rounds 500] [--only writes] [--dir DIR]`
+//! `cargo bench -p otolith-core --bench store -- [--episodes 100000] [--rounds 500] [--dim 384] [--only writes] [--dir DIR]`
 //! prints one Markdown table.
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)] // a program for people at a terminal
 
@@ -15,6 +15,7 @@ use data::{DIM, Draw};
 use otolith_core::store::{STORE_FILE, Store, StoreOptions};
 use otolith_core::{Engine, EngineOptions, Put, RecordId, Wait};
 use std::hint::black_box;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -28,6 +29,7 @@ struct Bench {
     home: PathBuf,
     episodes: usize,
     rounds: usize,
+    dim: usize,
     table: Table,
     /// Megabytes of what was imported as given, and of the keys and values that became of it.
     stored: (f64, f64),
@@ -55,15 +57,17 @@ fn main() {
         home,
         episodes: number("--episodes", 100_000),
         rounds: number("--rounds", 500),
+        dim: number("--dim", DIM),
         table: Table::default(),
         stored: (0.0, 0.0),
     };
     let only = argument("--only");
     let ids = bench.import();
-    let parts: [(&str, Part); 8] = [
+    let parts: [(&str, Part); 9] = [
         ("writes", Bench::writes),
         ("forgets", Bench::forgets),
         ("gets", Bench::gets),
+        ("vectors", Bench::vectors),
         ("freshness", Bench::freshness),
         ("openings", Bench::openings),
         ("after-kill", Bench::after_kill),
@@ -75,7 +79,7 @@ fn main() {
             part(&mut bench, &ids);
         }
     }
-    println!("{} episodes with {DIM}-d vectors, {} rounds\n", bench.episodes, bench.rounds);
+    println!("{} episodes with {}-d vectors, {} rounds\n", bench.episodes, bench.dim, bench.rounds);
     print!("{}", bench.table);
 }
 
@@ -108,7 +112,7 @@ impl Bench {
 
     /// Fills the home, and compares the file with what was put into it.
     fn import(&mut self) -> Vec<RecordId> {
-        let (mut draw, mut ids) = (Draw::new(1), Vec::with_capacity(self.episodes));
+        let (mut draw, mut ids) = (Draw::new(1).with_dim(self.dim), Vec::with_capacity(self.episodes));
         let (mut given, mut records) = (0, 0);
         let engine = open(&self.home, false);
         let started = Instant::now();
@@ -118,7 +122,7 @@ impl Bench {
             given += puts.iter().map(data::payload).sum::<usize>();
             for written in engine.put_many(&Wait::default(), puts).unwrap() {
                 let episode = written.unwrap().episode;
-                records += episode.to_json().unwrap().len() + DIM * 4;
+                records += episode.to_json().unwrap().len() + self.dim * 4;
                 ids.push(episode.id);
             }
         }
@@ -158,13 +162,13 @@ impl Bench {
 
         let stop = AtomicBool::new(false);
         let writes = AtomicU64::new(0);
-        let engine = open(&home, false);
+        let (engine, dim) = (open(&home, false), self.dim);
         let (backed, took) = std::thread::scope(|scope| {
             for seed in 0..3 {
                 let (home, stop, writes) = (&home, &stop, &writes);
                 scope.spawn(move || {
                     let (engine, wait) = (open(home, false), Wait::default());
-                    let mut draw = Draw::new(100 + seed);
+                    let mut draw = Draw::new(100 + seed).with_dim(dim);
                     for at in 0.. {
                         if stop.load(Ordering::Relaxed) {
                             break;
@@ -206,7 +210,7 @@ impl Bench {
         let engine = open(&self.copy_of_home("writes"), false);
         let bare = Bare::open(&self.copy_of_home("bare").join(STORE_FILE));
         let floor = Floor::new(&self.dir);
-        let (mut draw, wait) = (Draw::new(2), Wait::default());
+        let (mut draw, wait) = (Draw::new(2).with_dim(self.dim), Wait::default());
         let mut sync = Times::default();
         let (mut bare_text, mut text) = (Times::default(), Times::default());
         let (mut bare_both, mut both) = (Times::default(), Times::default());
@@ -248,7 +252,7 @@ impl Bench {
     fn forgets(&mut self, ids: &[RecordId]) {
         let engine = open(&self.copy_of_home("forgets"), false);
         let floor = Floor::new(&self.dir);
-        let (mut draw, wait) = (Draw::new(7), Wait::default());
+        let (mut draw, wait) = (Draw::new(7).with_dim(self.dim), Wait::default());
         let mut sync = Times::default();
         let (mut text, mut both) = (Times::default(), Times::default());
         let (mut forget, mut forget_both) = (Times::default(), Times::default());
@@ -303,6 +307,34 @@ impl Bench {
         self.table.bound("get by id, one of 100, whole call", 0.005, &hot, None);
     }
 
+    /// Reading vectors: of records at random, and all of them in a row.
+    fn vectors(&mut self, ids: &[RecordId]) {
+        let store =
+            Store::open(&self.home, &StoreOptions { read_only: true, ..StoreOptions::default() }).unwrap();
+        let mut draw = Draw::new(8);
+        let order: Vec<RecordId> = (0..20_000).map(|_| ids[draw.below(ids.len())]).collect();
+        let (mut single, mut best) = (Times::default(), 0.0_f64);
+        store
+            .read(|view| {
+                for id in &order {
+                    timed(&mut single, || black_box(view.embeddings_of(1, *id)).unwrap());
+                }
+                for _ in 0..5 {
+                    let (started, mut count) = (Instant::now(), 0);
+                    view.embeddings(1, &mut |_, row| {
+                        black_box(row?);
+                        count += 1;
+                        Ok(ControlFlow::Continue(()))
+                    })?;
+                    best = best.max(f64::from(count) / started.elapsed().as_secs_f64());
+                }
+                Ok(())
+            })
+            .unwrap();
+        self.table.times("vector of a record, random ids, within a snapshot", "", &single, None);
+        self.table.fact("vectors in a row, best of 5", format!("{best:.0}/s"));
+    }
+
     /// What a question pays before it is answered: has anybody written?
     fn freshness(&mut self, _ids: &[RecordId]) {
         let home = self.copy_of_home("freshness");
@@ -313,7 +345,7 @@ impl Bench {
             "first question: the copy in memory is built",
             format!("{:.0} ms", table::ms(started.elapsed())),
         );
-        let mut draw = Draw::new(4);
+        let mut draw = Draw::new(4).with_dim(self.dim);
         writer.put(&Wait::default(), draw.put("warm", 0, true)).unwrap();
         reader.coverage().unwrap();
         let mut unchanged = Times::default();

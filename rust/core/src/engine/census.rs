@@ -15,7 +15,7 @@ pub struct Census {
     pub records: u64,
     /// Rows of vectors, refusals left out.
     pub vectors: u64,
-    /// Bytes of those records as JSON and of those vectors, about: what a file without holes would hold at least.
+    /// Bytes of those records as they are stored and of those vectors, about: what a file without holes would hold at least.
     pub payload_bytes: u64,
     /// Number of the last change.
     pub last_sequence: u64,
@@ -35,7 +35,7 @@ impl Engine {
                 match episode {
                     Ok(episode) => {
                         census.records += 1;
-                        census.payload_bytes += episode.to_json()?.len() as u64;
+                        census.payload_bytes += episode.to_stored()?.len() as u64;
                     }
                     Err(damage) => census.unreadable.push(reason(damage)?),
                 }

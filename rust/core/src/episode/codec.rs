@@ -1,5 +1,6 @@
-//! The JSON form of a record: what the store keeps and what `export` writes.
+//! The JSON form of a record: what `export` writes; the store keeps the form of [`super::stored`].
 
+use super::parsed::Parsed;
 use super::{Episode, MAX_RECORD_BYTES, SCHEMA_VERSION};
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
@@ -38,29 +39,36 @@ impl Episode {
     /// [`Error::FormatTooNew`] for a newer `schema_version`, [`Error::InvalidInput`] for anything else that is
     /// not a record.
     pub fn from_json(json: &[u8]) -> Result<Self> {
-        let parsed = serde_json::from_slice::<Self>(json);
-        if let Ok(episode) = &parsed
-            && (1..=SCHEMA_VERSION).contains(&episode.schema_version)
-        {
-            return parsed.map_err(|error| Error::Internal(error.to_string()));
+        read(json, |_| {})
+    }
+}
+
+/// Reads a record after `complete` filled in what may be missing.
+pub(super) fn read(json: &[u8], complete: impl FnOnce(&mut Parsed)) -> Result<Episode> {
+    let parsed =
+        serde_json::from_slice::<Parsed>(json).map_err(|error| error.to_string()).and_then(|mut parsed| {
+            complete(&mut parsed);
+            parsed.episode().map_err(|field| format!("missing field `{field}`"))
+        });
+    if let Ok(episode) = &parsed
+        && (1..=SCHEMA_VERSION).contains(&episode.schema_version)
+    {
+        return parsed.map_err(Error::Internal);
+    }
+    let versioned = serde_json::from_slice::<Versioned>(json);
+    let what = match &versioned {
+        Ok(Versioned { id: Some(id), .. }) => format!("episode {id}"),
+        _ => "episode".to_owned(),
+    };
+    match versioned.map(|v| v.schema_version) {
+        Ok(Some(found)) if found > u64::from(SCHEMA_VERSION) => {
+            Err(Error::FormatTooNew { what, found, supported: u64::from(SCHEMA_VERSION) })
         }
-        let versioned = serde_json::from_slice::<Versioned>(json);
-        let what = match &versioned {
-            Ok(Versioned { id: Some(id), .. }) => format!("episode {id}"),
-            _ => "episode".to_owned(),
-        };
-        match versioned.map(|v| v.schema_version) {
-            Ok(Some(found)) if found > u64::from(SCHEMA_VERSION) => {
-                Err(Error::FormatTooNew { what, found, supported: u64::from(SCHEMA_VERSION) })
-            }
-            Ok(Some(0)) => {
-                Err(Error::invalid(what, "has schema_version 0, which no version of otolith wrote"))
-            }
-            _ => match parsed {
-                Err(error) => Err(Error::invalid(what, format!("is not a record: {error}"))),
-                Ok(_) => Err(Error::invalid(what, "has no usable schema_version")),
-            },
-        }
+        Ok(Some(0)) => Err(Error::invalid(what, "has schema_version 0, which no version of otolith wrote")),
+        _ => match parsed {
+            Err(error) => Err(Error::invalid(what, format!("is not a record: {error}"))),
+            Ok(_) => Err(Error::invalid(what, "has no usable schema_version")),
+        },
     }
 }
 
@@ -144,7 +152,9 @@ mod tests {
             let read = Episode::from_json(&json).unwrap();
             prop_assert_eq!(read.occurred_at.offset_seconds(), offset);
             prop_assert_eq!(&read, &e);
-            prop_assert_eq!(read.to_json().unwrap(), json);
+            prop_assert_eq!(read.to_json().unwrap(), json.as_slice());
+            let stored = Episode::from_stored(e.id, &e.to_stored().unwrap()).unwrap();
+            prop_assert_eq!(stored.to_json().unwrap(), json);
         }
     }
 }

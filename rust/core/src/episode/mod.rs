@@ -3,8 +3,10 @@
 mod codec;
 mod embedded;
 mod kinds;
+mod parsed;
 mod patch;
 mod scope;
+mod stored;
 
 pub use embedded::{EMBEDDED_TEXT_VERSION, EmbeddedText};
 pub use kinds::{MetaValue, Origin, Outcome, Source, Status, Trust};
@@ -15,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::ids::RecordId;
 use crate::time::Moment;
 use crate::unicode::is_blank;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Version of the record layout that this build writes, and the newest that it reads.
@@ -26,59 +28,58 @@ pub const MAX_RECORD_BYTES: usize = 16 << 20;
 pub const MAX_NAME_BYTES: usize = 4096;
 
 /// One remembered thing: a task that was done, a decision, something that was said.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Episode {
     /// Identity, also the order of creation.
     pub id: RecordId,
     /// Idempotency key, unique within the scope.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// The memory itself, one sentence or a page; never blank.
     pub summary: String,
     /// Longer text, searched with less weight.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<String>,
     /// Short name, searched with more weight.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// How the task ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
     /// What kind of event it comes from.
-    #[serde(default)]
     pub source: Source,
     /// Who said or did it; searched.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
     /// Exact filter.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     /// Exact filter.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
     /// Exact filter.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// Exact filter.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub user_id: Option<String>,
     /// Normalised absolute path.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<String>,
     /// What was decided; searched.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub key_decisions: Vec<String>,
     /// Paths, searched whole and in parts.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub files_modified: Vec<String>,
     /// Labels; searched and filtered.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     /// Equality filters, never searched.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<String, MetaValue>,
     /// Path of the namespace the record lives in.
-    #[serde(default, skip_serializing_if = "Scope::is_root")]
+    #[serde(skip_serializing_if = "Scope::is_root")]
     pub scope: Scope,
     /// When it happened, in the offset it was given with.
     pub occurred_at: Moment,
@@ -93,7 +94,6 @@ pub struct Episode {
     /// Whether its text may be relied on.
     pub trust: Trust,
     /// Whether it is served.
-    #[serde(default)]
     pub status: Status,
     /// Layout version it was written with.
     pub schema_version: u32,
@@ -129,7 +129,7 @@ impl Episode {
             occurred_at: now,
             created_at: now,
             updated_at: now,
-            importance: 0.5,
+            importance: parsed::IMPORTANCE,
             origin,
             trust: origin.default_trust(),
             status: Status::Active,

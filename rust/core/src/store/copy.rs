@@ -13,7 +13,9 @@ use super::Store;
 use super::draft::{Draft, DraftTables};
 use super::rows::{NO_EMBEDDER, Operation};
 use super::seal::seal;
-use super::tables::{META_FEED_START, META_GENERATION};
+use super::tables::{
+    FORMAT_VERSION, META_FEED_START, META_FORMAT, META_GENERATION, META_OLDEST_READER, OLDEST_READER,
+};
 use super::view::ReadView;
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
@@ -112,7 +114,7 @@ impl Copier {
                 }
                 Ok(())
             })?;
-            let copied = page.len();
+            let copied = page.iter().map(|vector| vector.rows.len()).sum();
             after = page.pop();
             if after.is_none() {
                 return Ok(());
@@ -180,11 +182,13 @@ impl Copier {
             for (name, value) in &meta {
                 tables.put_meta(name, value)?;
             }
-            let start = seal("meta", META_FEED_START.as_bytes(), &self.begun.to_le_bytes());
-            tables.put_meta(META_FEED_START, &start)?;
+            let put = |name: &str, body: &[u8]| tables.put_meta(name, &seal("meta", name.as_bytes(), body));
+            // Whatever form the rows had, they have the present one now.
+            put(META_FORMAT, &FORMAT_VERSION.to_le_bytes())?;
+            put(META_OLDEST_READER, &OLDEST_READER.to_le_bytes())?;
+            put(META_FEED_START, &self.begun.to_le_bytes())?;
             if generation > 0 {
-                let value = seal("meta", META_GENERATION.as_bytes(), &generation.to_le_bytes());
-                tables.put_meta(META_GENERATION, &value)?;
+                put(META_GENERATION, &generation.to_le_bytes())?;
             }
             Ok(())
         })

@@ -197,11 +197,13 @@ impl DraftTables<'_> {
         Ok(true)
     }
 
-    /// Writes one row of `embeddings`.
-    pub(super) fn put_embedding(&self, row: &SealedEmbedding) -> Result<()> {
-        let place = (row.embedder, row.id.as_bytes(), row.chunk);
+    /// Writes the rows of one vector.
+    pub(super) fn put_embedding(&self, vector: &SealedEmbedding) -> Result<()> {
         let mut table = self.read.tables()?.embeddings.borrow_mut();
-        table.insert(place, row.value.as_slice()).map_err(|e| self.context.fail(e))?;
+        for (number, value) in &vector.rows {
+            let place = (vector.embedder, vector.id.as_bytes(), *number);
+            table.insert(place, value.as_slice()).map_err(|e| self.context.fail(e))?;
+        }
         Ok(())
     }
 

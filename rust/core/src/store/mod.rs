@@ -19,6 +19,8 @@ mod failure;
 #[cfg(test)]
 mod fault;
 mod file_system;
+#[cfg(test)]
+mod format_tests;
 mod group;
 mod handle;
 mod holder;
@@ -26,6 +28,7 @@ mod inspect;
 mod maintenance;
 #[cfg(test)]
 mod mode_tests;
+mod parts;
 mod rows;
 mod seal;
 mod sealed;

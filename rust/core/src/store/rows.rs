@@ -88,37 +88,6 @@ pub struct EmbeddingRow {
     pub vector: Embedded,
 }
 
-impl EmbeddingRow {
-    pub(super) fn body(&self) -> Vec<u8> {
-        let (kind, length) = match &self.vector {
-            Embedded::Row(row) => (0, row.len() * 4),
-            Embedded::Refused(reason) => (1, reason.len()),
-        };
-        let mut body = Vec::with_capacity(17 + length);
-        body.push(kind);
-        body.extend_from_slice(&self.text_hash.to_le_bytes());
-        match &self.vector {
-            Embedded::Row(row) => row.iter().for_each(|x| body.extend_from_slice(&x.to_le_bytes())),
-            Embedded::Refused(reason) => body.extend_from_slice(reason.as_bytes()),
-        }
-        body
-    }
-
-    pub(super) fn parse(chunk: u32, body: &[u8]) -> Option<Self> {
-        let (kind, rest) = body.split_first()?;
-        let (hash, payload) = rest.split_first_chunk::<16>()?;
-        let vector = match kind {
-            0 => {
-                let (cells, []) = payload.as_chunks::<4>() else { return None };
-                Embedded::Row(cells.iter().map(|cell| f32::from_le_bytes(*cell)).collect())
-            }
-            1 => Embedded::Refused(String::from_utf8(payload.to_vec()).ok()?),
-            _ => return None,
-        };
-        Some(Self { chunk, text_hash: u128::from_le_bytes(*hash), vector })
-    }
-}
-
 /// Number under which vectors are refused while the home has no embedder. Real ones begin with 1.
 pub const NO_EMBEDDER: u32 = 0;
 
@@ -158,13 +127,6 @@ mod tests {
         }
         for bad in [&[][..], &[1], &[0; 26], &[9; 26], &[1; 25], &[1; 7]] {
             assert_eq!(Change::parse(1, bad), None);
-        }
-        for vector in [Embedded::Row(vec![1.5, -0.0, f32::MIN_POSITIVE]), Embedded::Refused("zéro".into())] {
-            let row = EmbeddingRow { chunk: 3, text_hash: u128::MAX - 5, vector };
-            assert_eq!(EmbeddingRow::parse(3, &row.body()).unwrap(), row);
-        }
-        for bad in [&[][..], &[0; 16], &[0; 19], &[2; 17]] {
-            assert_eq!(EmbeddingRow::parse(0, bad), None);
         }
     }
 }

@@ -1,11 +1,14 @@
 //! Reading rows as they are stored, in their envelopes, to be copied. Each is decoded on the way: damage is an error
-//! here as everywhere, so that nothing unreadable is carried into a new file or left out of it without a word.
+//! here as everywhere, so that nothing unreadable is carried into a new file or left out of it without a word. Rows of
+//! an earlier form are handed over in the present one.
 
-use super::rows::Change;
-use super::tables::{CHANGES, EMBEDDERS, EMBEDDINGS, EPISODES, ID_MAX, ID_MIN, META};
+use super::parts::{self, Chunk, Joined, Joiner};
+use super::rows::{Change, EmbeddingRow};
+use super::seal::{is_present, seal};
+use super::tables::{self, CHANGES, EMBEDDERS, EMBEDDINGS, EPISODES, ID_MAX, ID_MIN, META};
 use super::view::{ReadView, Source, on_table};
 use crate::episode::Episode;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ids::RecordId;
 use redb::{ReadableTable, ReadableTableMetadata};
 use std::ops::Bound;
@@ -16,12 +19,45 @@ pub(super) struct SealedEpisode {
     pub(super) value: Vec<u8>,
 }
 
-/// One row of `embeddings` as it is stored.
+impl SealedEpisode {
+    /// From a value that was found good.
+    pub(super) fn of(episode: Episode, value: Vec<u8>) -> Result<Self> {
+        let value = if is_present("episodes", &value) { value } else { seal_episode(&episode)? };
+        Ok(Self { episode, value })
+    }
+}
+
+/// The value of a record.
+pub(super) fn seal_episode(episode: &Episode) -> Result<Vec<u8>> {
+    Ok(seal("episodes", episode.id.as_bytes(), &episode.to_stored()?))
+}
+
+/// One vector as it is stored: last component of the key, and value, of each of its rows.
 pub(super) struct SealedEmbedding {
     pub(super) embedder: u32,
     pub(super) id: RecordId,
-    pub(super) chunk: u32,
-    pub(super) value: Vec<u8>,
+    pub(super) rows: Vec<(u32, Vec<u8>)>,
+}
+
+impl SealedEmbedding {
+    /// The rows of a vector.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] for one that is too long, or of too many chunks.
+    pub(super) fn of(embedder: u32, id: RecordId, row: &EmbeddingRow) -> Result<Self> {
+        let too_large =
+            || Error::invalid("vector", format!("chunk {} of {id} is too large to store", row.chunk));
+        let mut rows = parts::cut(row).ok_or_else(too_large)?;
+        for (number, body) in &mut rows {
+            *body = seal("embeddings", &tables::chunk_key(embedder, id.as_bytes(), *number), body);
+        }
+        Ok(Self { embedder, id, rows })
+    }
+
+    fn last(&self) -> (u32, &[u8; 16], u32) {
+        let last = self.rows.last().map_or(u32::MAX, |(number, _)| *number);
+        (self.embedder, self.id.as_bytes(), last)
+    }
 }
 
 /// One row of the change feed as it is stored.
@@ -37,7 +73,7 @@ impl ReadView<'_> {
             let found = table.get(id.as_bytes()).map_err(|e| self.context.fail(e))?;
             let Some(found) = found else { return Ok(None) };
             let value = found.value().to_vec();
-            Ok(Some(SealedEpisode { episode: self.decode_episode(id, &value)?, value }))
+            SealedEpisode::of(self.decode_episode(id, &value)?, value).map(Some)
         })
     }
 
@@ -57,7 +93,7 @@ impl ReadView<'_> {
                 let value = value.value().to_vec();
                 read += value.len();
                 let episode = self.decode_episode(self.id(key.value())?, &value)?;
-                rows.push(SealedEpisode { episode, value });
+                rows.push(SealedEpisode::of(episode, value)?);
                 if read >= bytes {
                     break;
                 }
@@ -80,7 +116,7 @@ impl ReadView<'_> {
         bytes: usize,
     ) -> Result<Vec<SealedEmbedding>> {
         let low = match after {
-            Some(row) => Bound::Excluded((row.embedder, row.id.as_bytes(), row.chunk)),
+            Some(row) => Bound::Excluded(row.last()),
             None => Bound::Included((0, &ID_MIN, 0)),
         };
         self.sealed_embeddings(low, Bound::Included((u32::MAX, &ID_MAX, u32::MAX)), bytes)
@@ -92,23 +128,44 @@ impl ReadView<'_> {
         high: Bound<(u32, &[u8; 16], u32)>,
         bytes: usize,
     ) -> Result<Vec<SealedEmbedding>> {
-        let (mut rows, mut read) = (Vec::new(), 0);
+        let (mut all, mut read, mut joiner) = (Vec::new(), 0, Joiner::default());
+        // Of the vector that is being joined.
+        let mut rows = Vec::new();
+        let mut joined = |(chunk, row): Joined<Error>, rows: Vec<(u32, Vec<u8>)>| -> Result<()> {
+            let row = row.map_err(|fault| self.broken(chunk, fault))?;
+            let (embedder, id, _): Chunk = chunk;
+            let id = self.id(&id)?;
+            let present = rows.iter().all(|(_, value)| is_present("embeddings", value));
+            all.push(if present {
+                SealedEmbedding { embedder, id, rows }
+            } else {
+                SealedEmbedding::of(embedder, id, &row)?
+            });
+            Ok(())
+        };
         on_table!(self, EMBEDDINGS, embeddings, table => {
             let range =
                 table.range::<(u32, &[u8; 16], u32)>((low, high)).map_err(|e| self.context.fail(e))?;
             for row in range {
                 let (key, value) = row.map_err(|e| self.context.fail(e))?;
-                let (embedder, id, chunk) = key.value();
+                let (embedder, id, number) = key.value();
                 let value = value.value().to_vec();
-                self.decode_embedding((embedder, id, chunk), &value)?;
-                read += value.len();
-                rows.push(SealedEmbedding { embedder, id: self.id(id)?, chunk, value });
-                if read >= bytes {
-                    break;
+                let part = self.decode_part(key.value(), &value)?;
+                if let Some(done) = joiner.next((embedder, *id, number), Ok(part)) {
+                    joined(done, std::mem::take(&mut rows))?;
+                    // The row at hand is read again: it begins the next page.
+                    if read >= bytes {
+                        return Ok(all);
+                    }
                 }
+                read += value.len();
+                rows.push((number, value));
             }
         });
-        Ok(rows)
+        if let Some(done) = joiner.end() {
+            joined(done, rows)?;
+        }
+        Ok(all)
     }
 
     /// The changes after number `sequence`, oldest first, at most `limit`.

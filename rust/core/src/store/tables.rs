@@ -2,10 +2,10 @@
 //!
 //! | table | key | body (inside the envelope of [`super::seal`]) |
 //! |---|---|---|
-//! | `episodes` | record id, 16 bytes | the episode as JSON |
+//! | `episodes` | record id, 16 bytes | the episode as JSON, without what follows from the rest |
 //! | `cwd_index` | (normalised directory, record id) | empty |
 //! | `keys` | (scope, key) | record id, 16 bytes |
-//! | `embeddings` | (embedder number `u32`, record id, chunk number `u32`) | kind `u8`, text hash `u128`, then for kind 0 the row as `f32`s, for kind 1 the reason of the refusal in UTF-8 |
+//! | `embeddings` | (embedder number `u32`, record id, chunk and part `u32`) | a part of the row as `f32`s, or the reason of a refusal in UTF-8, see [`super::parts`] |
 //! | `embedders` | number `u32` | dimensions `u32`, then the fingerprint in UTF-8 |
 //! | `changes` | sequence number `u64`, from 1 | operation `u8` (1 put, 2 delete, 3 embed), kind `u8` (1 episode), record id, random `u64` of the transaction |
 //! | `meta` | name | see the `META_` constants |
@@ -21,9 +21,9 @@ use redb::{StorageError, Table, TableDefinition, TableError, WriteTransaction};
 use std::cell::{Cell, RefCell};
 
 /// Version of the layout this build writes.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 /// Oldest layout version a reader must know to read what this build writes.
-pub const OLDEST_READER: u32 = 1;
+pub const OLDEST_READER: u32 = 2;
 
 pub(super) type Id = &'static [u8; 16];
 pub(super) type Bytes = &'static [u8];
@@ -155,10 +155,10 @@ pub(super) fn name_key(scope: &str, key: &str) -> Vec<u8> {
 }
 
 /// Key bytes of `embeddings`.
-pub(super) fn chunk_key(embedder: u32, id: &[u8; 16], chunk: u32) -> [u8; 24] {
+pub(super) fn chunk_key(embedder: u32, id: &[u8; 16], number: u32) -> [u8; 24] {
     let mut key = [0; 24];
     key[..4].copy_from_slice(&embedder.to_le_bytes());
     key[4..20].copy_from_slice(id);
-    key[20..].copy_from_slice(&chunk.to_le_bytes());
+    key[20..].copy_from_slice(&number.to_le_bytes());
     key
 }

@@ -1,8 +1,9 @@
 //! Reading: one snapshot, or the state inside a write transaction.
 
 use super::failure::Context;
+use super::parts::{self, Broken, Joined, Joiner, Part};
 use super::rows::{Change, EmbedderRow, EmbeddingRow};
-use super::seal::{SealError, unseal};
+use super::seal::{Body, SealError, body_version, unseal};
 use super::tables::{
     self, CHANGES, CWD_INDEX, EMBEDDERS, EMBEDDINGS, EPISODES, ID_MAX, ID_MIN, KEYS, META, OpenTables,
 };
@@ -200,46 +201,52 @@ impl<'t> ReadView<'t> {
         })
     }
 
-    /// The rows of one record under one embedder, by chunk number; empty while it is pending.
+    /// The vectors of one record under one embedder, by chunk number; empty while it is pending.
     pub fn embeddings_of(&self, embedder: u32, id: RecordId) -> Result<Vec<EmbeddingRow>> {
-        on_table!(self, EMBEDDINGS, embeddings, table => {
-            let range = (embedder, id.as_bytes(), 0)..=(embedder, id.as_bytes(), u32::MAX);
-            let rows = table.range::<(u32, &[u8; 16], u32)>(range).map_err(|e| self.context.fail(e))?;
-            let mut last = None;
-            rows.map(|row| {
-                let (key, value) = row.map_err(|e| self.context.fail(e))?;
-                let chunk = key.value().2;
-                if last.replace(chunk).is_some_and(|behind| chunk <= behind) {
-                    return Err(self.out_of_order("embeddings"));
-                }
-                self.decode_embedding(key.value(), value.value())
-            })
-            .collect()
-        })
+        let mut all = Vec::new();
+        self.joined((embedder, id.as_bytes(), 0), (embedder, id.as_bytes(), u32::MAX), &mut |_, row| {
+            all.push(row?);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(all)
     }
 
-    /// Visits all rows of one embedder by record id, then chunk number. An unreadable row is handed over as an
+    /// Visits all vectors of one embedder by record id, then chunk number. An unreadable one is handed over as an
     /// error that names it, as in [`ReadView::episodes`].
     pub fn embeddings(
         &self,
         embedder: u32,
         visit: &mut dyn FnMut(RecordId, Result<EmbeddingRow>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
+        self.joined((embedder, &ID_MIN, 0), (embedder, &ID_MAX, u32::MAX), visit)
+    }
+
+    fn joined(
+        &self,
+        low: (u32, &[u8; 16], u32),
+        high: (u32, &[u8; 16], u32),
+        visit: &mut dyn FnMut(RecordId, Result<EmbeddingRow>) -> Result<ControlFlow<()>>,
+    ) -> Result<()> {
         on_table!(self, EMBEDDINGS, embeddings, table => {
-            let range = (embedder, &ID_MIN, 0)..=(embedder, &ID_MAX, u32::MAX);
-            let mut last = None;
-            for row in table.range::<(u32, &[u8; 16], u32)>(range).map_err(|e| self.context.fail(e))? {
+            let (mut joiner, mut last) = (Joiner::default(), None);
+            let mut visit = |(chunk, row): Joined<Error>| {
+                visit(self.id(&chunk.1)?, row.map_err(|fault| self.broken(chunk, fault)))
+            };
+            for row in table.range::<(u32, &[u8; 16], u32)>(low..=high).map_err(|e| self.context.fail(e))? {
                 let (key, value) = row.map_err(|e| self.context.fail(e))?;
-                let id = self.id(key.value().1)?;
-                let place = (id, key.value().2);
+                let (embedder, id, number) = key.value();
+                let place = (self.id(id)?, number);
                 if last.replace(place).is_some_and(|behind| place <= behind) {
                     return Err(self.out_of_order("embeddings"));
                 }
-                if visit(id, self.decode_embedding(key.value(), value.value()))?.is_break() {
-                    break;
+                let part = self.decode_part(key.value(), value.value());
+                if let Some(joined) = joiner.next((embedder, *id, number), part)
+                    && visit(joined)?.is_break()
+                {
+                    return Ok(());
                 }
             }
-            Ok(())
+            joiner.end().map_or(Ok(()), |joined| visit(joined).map(drop))
         })
     }
 
@@ -330,26 +337,29 @@ impl<'t> ReadView<'t> {
     }
 
     pub(super) fn decode_episode(&self, id: RecordId, value: &[u8]) -> Result<Episode> {
-        let body = self.open("episodes", id.as_bytes(), value, || id.to_string())?;
-        let episode = Episode::from_json(body).map_err(|error| match error {
+        let body = self.open_any("episodes", id.as_bytes(), value, || id.to_string())?;
+        read_episode(id, body).map_err(|error| match error {
             Error::FormatTooNew { .. } => error,
             other => self.context.corrupt(format!("table episodes, row {id}: {other}")),
-        })?;
-        if episode.id == id {
-            Ok(episode)
-        } else {
-            Err(self.context.corrupt(format!("table episodes, row {id}: holds the record {}", episode.id)))
-        }
+        })
     }
 
-    pub(super) fn decode_embedding(&self, key: (u32, &[u8; 16], u32), value: &[u8]) -> Result<EmbeddingRow> {
-        let (embedder, id, chunk) = key;
-        let row = || match RecordId::from_bytes(*id) {
-            Ok(id) => format!("{id}, chunk {chunk}, embedder {embedder}"),
-            Err(error) => error.to_string(),
-        };
-        let body = self.open("embeddings", &tables::chunk_key(embedder, id, chunk), value, row)?;
-        EmbeddingRow::parse(chunk, body).ok_or_else(|| self.damaged("embeddings", &row()))
+    pub(super) fn decode_part(&self, key: (u32, &[u8; 16], u32), value: &[u8]) -> Result<Part> {
+        let (embedder, id, number) = key;
+        let row = || chunk_name((embedder, *id, parts::place(number).0));
+        let body = self.open_any("embeddings", &tables::chunk_key(embedder, id, number), value, row)?;
+        Part::parse(number, body).ok_or_else(|| self.damaged("embeddings", &row()))
+    }
+
+    /// Why there is no vector.
+    pub(super) fn broken(&self, chunk: parts::Chunk, fault: Broken<Error>) -> Error {
+        match fault {
+            Broken::Row(error) => error,
+            Broken::Parts => self.context.corrupt(format!(
+                "table embeddings, row {}: its parts are not all there, or are not of one vector",
+                chunk_name(chunk)
+            )),
+        }
     }
 
     pub(super) fn decode_embedder(&self, number: u32, value: &[u8]) -> Result<EmbedderRow> {
@@ -370,12 +380,23 @@ impl<'t> ReadView<'t> {
         value: &'v [u8],
         row: impl Fn() -> String,
     ) -> Result<&'v [u8]> {
+        self.open_any(table, key, value, row).map(|(_, body)| body)
+    }
+
+    /// The same with its version, for tables that have had several.
+    fn open_any<'v>(
+        &self,
+        table: &'static str,
+        key: &[u8],
+        value: &'v [u8],
+        row: impl Fn() -> String,
+    ) -> Result<Body<'v>> {
         unseal(table, key, value).map_err(|error| match error {
             SealError::Damaged => self.damaged(table, &row()),
             SealError::TooNew(found) => Error::FormatTooNew {
                 what: format!("{}: table {table}, row {}", self.context.path.display(), row()),
                 found: u64::from(found),
-                supported: u64::from(super::seal::BODY_VERSION),
+                supported: u64::from(body_version(table)),
             },
         })
     }
@@ -396,6 +417,23 @@ impl<'t> ReadView<'t> {
 
     pub(super) fn damaged(&self, table: &str, row: &str) -> Error {
         self.context.corrupt(format!("table {table}, row {row}: the bytes are not what was written"))
+    }
+}
+
+/// Reads the body of a row of `episodes`.
+pub(super) fn read_episode(id: RecordId, (version, body): Body<'_>) -> Result<Episode> {
+    let episode = if version == 1 { Episode::from_json(body)? } else { Episode::from_stored(id, body)? };
+    if episode.id == id {
+        Ok(episode)
+    } else {
+        Err(Error::invalid("id", format!("is that of the record {}", episode.id)))
+    }
+}
+
+fn chunk_name((embedder, id, chunk): parts::Chunk) -> String {
+    match RecordId::from_bytes(id) {
+        Ok(id) => format!("{id}, chunk {chunk}, embedder {embedder}"),
+        Err(error) => error.to_string(),
     }
 }
 

@@ -3,7 +3,8 @@
 use super::failure::Context;
 use super::rows::{Change, Embedded, EmbeddingRow, NO_EMBEDDER, Operation, RecordKind};
 use super::seal::{seal, seal_parts};
-use super::tables::{self, OpenTables};
+use super::sealed::{SealedEmbedding, seal_episode};
+use super::tables::{self, FORMAT_VERSION, OLDEST_READER, OpenTables};
 use super::view::{ReadView, Source};
 use crate::episode::{Episode, Scope};
 use crate::error::{Error, Result};
@@ -81,7 +82,7 @@ impl<'t> WriteView<'t> {
                 ),
             });
         }
-        let json = episode.to_json()?;
+        let value = seal_episode(episode)?;
         let id = episode.id.as_bytes();
         let same_dir = previous.is_some_and(|previous| previous.working_dir == episode.working_dir);
         let same_key = previous.is_some_and(|p| (&p.scope, &p.key) == (&episode.scope, &episode.key));
@@ -93,7 +94,6 @@ impl<'t> WriteView<'t> {
                 self.remove_key(&previous.scope, previous.key.as_deref(), previous.id)?;
             }
         }
-        let value = seal("episodes", id, &json);
         {
             let mut table = self.read.tables_to_write()?.episodes.borrow_mut();
             table.insert(id, value.as_slice()).map_err(|e| self.read.context.fail(e))?;
@@ -144,7 +144,7 @@ impl<'t> WriteView<'t> {
     ///
     /// # Errors
     /// [`Error::DimensionMismatch`] for a row of another width than the embedder's, [`Error::NotFound`] for an
-    /// embedder that was never registered.
+    /// embedder that was never registered, [`Error::InvalidInput`] for a row that is too large to store.
     pub fn put_embeddings(&mut self, embedder: u32, id: RecordId, rows: &[EmbeddingRow]) -> Result<()> {
         let known = self.read.embedder(embedder)?.map(|known| known.dim as usize);
         let known = known.or((embedder == NO_EMBEDDER).then_some(0));
@@ -160,11 +160,11 @@ impl<'t> WriteView<'t> {
         {
             let mut table = self.read.tables_to_write()?.embeddings.borrow_mut();
             for row in rows {
-                let key = tables::chunk_key(embedder, id.as_bytes(), row.chunk);
-                let value = seal("embeddings", &key, &row.body());
-                table
-                    .insert((embedder, id.as_bytes(), row.chunk), value.as_slice())
-                    .map_err(|e| self.read.context.fail(e))?;
+                for (number, value) in SealedEmbedding::of(embedder, id, row)?.rows {
+                    table
+                        .insert((embedder, id.as_bytes(), number), value.as_slice())
+                        .map_err(|e| self.read.context.fail(e))?;
+                }
             }
         }
         self.log(Operation::Embed, id)
@@ -225,7 +225,14 @@ impl<'t> WriteView<'t> {
     }
 
     /// Writes what is kept until the end of the transaction. Returns whether there is anything to commit.
+    ///
+    /// The first commit to a file of an earlier format makes it one of this: builds that know only that one would meet
+    /// rows that they cannot read.
     pub(super) fn finish(mut self) -> Result<bool> {
+        if self.changed && self.read.format_version()? < FORMAT_VERSION {
+            self.set_meta(tables::META_FORMAT, &FORMAT_VERSION.to_le_bytes())?;
+            self.set_meta(tables::META_OLDEST_READER, &OLDEST_READER.to_le_bytes())?;
+        }
         if self.sequence != self.first_sequence {
             let sequence = self.sequence;
             self.set_meta(tables::META_LAST_SEQUENCE, &sequence.to_le_bytes())?;

@@ -4,6 +4,7 @@ use super::Random;
 use crate::episode::{Episode, MetaValue, Origin, Scope};
 use crate::error::Result;
 use crate::ids::RecordId;
+use crate::store::parts;
 use crate::store::rows::{Embedded, EmbeddingRow, NO_EMBEDDER, Operation};
 use crate::store::tables::{self, CHANGES, CWD_INDEX, EMBEDDERS, EMBEDDINGS, EPISODES, KEYS, META};
 use crate::store::view::Source;
@@ -17,7 +18,7 @@ use std::collections::BTreeMap;
 pub(super) type Rows = BTreeMap<(&'static str, Vec<u8>), Vec<u8>>;
 
 const DIRS: [&str; 4] = ["/", "/work", "/work/a", "/项目"];
-const EMBEDDERS_USED: [(&str, u32); 2] = [("one", 3), ("two", 8)];
+const EMBEDDERS_USED: [(&str, u32); 2] = [("one", 3), ("two", 384)];
 
 /// One job of a workload. Each is right for the state it was drawn for.
 #[derive(Debug, Clone)]
@@ -202,7 +203,7 @@ impl Model {
         let mut rows = Rows::new();
         for (id, episode) in &self.episodes {
             let id = id.as_bytes();
-            rows.insert(("episodes", id.to_vec()), episode.to_json().unwrap());
+            rows.insert(("episodes", id.to_vec()), episode.to_stored().unwrap());
             if let Some(dir) = &episode.working_dir {
                 rows.insert(("cwd_index", [dir.as_bytes(), b"\0", id].concat()), Vec::new());
             }
@@ -214,8 +215,10 @@ impl Model {
         for ((number, id), chunks) in &self.vectors {
             assert_ne!(*number, NO_EMBEDDER);
             for row in chunks {
-                let key = [&number.to_le_bytes()[..], id.as_bytes(), &row.chunk.to_le_bytes()].concat();
-                rows.insert(("embeddings", key), row.body());
+                for (part, body) in parts::cut(row).unwrap() {
+                    let key = [&number.to_le_bytes()[..], id.as_bytes(), &part.to_le_bytes()].concat();
+                    rows.insert(("embeddings", key), body);
+                }
             }
         }
         for ((fingerprint, dim), number) in self.embedders.iter().zip(1u32..) {
@@ -260,7 +263,7 @@ pub(super) fn rows_of(store: &Store) -> Result<Rows> {
 fn all_rows(view: &ReadView<'_>, rows: &mut Rows) -> Result<()> {
     let Source::Snapshot(transaction) = &view.source else { unreachable!("read views are snapshots") };
     let mut add = |table: &'static str, key: Vec<u8>, value: &[u8]| -> Result<()> {
-        let body = seal::unseal(table, &key, value)
+        let (_, body) = seal::unseal(table, &key, value)
             .map_err(|error| view.context.corrupt(format!("{table}: {error:?}")))?;
         let body = if table == "changes" { &body[..18] } else { body };
         rows.insert((table, key), body.to_vec());

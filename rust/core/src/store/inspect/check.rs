@@ -1,9 +1,10 @@
 //! Every row against every other.
 
-use super::super::rows::{NO_EMBEDDER, Operation};
+use super::super::parts::{Broken, Chunk, Joined, Joiner};
+use super::super::rows::{Embedded, NO_EMBEDDER, Operation};
 use super::super::tables;
 use super::report::{Problem, ProblemKind};
-use super::row::{Key, Row, RowFault, Table, Vector, id_text};
+use super::row::{Key, Row, RowFault, Table, chunk_name, id_text};
 use super::walk::TreeState;
 use crate::episode::Episode;
 use crate::error::{Error, Result};
@@ -33,6 +34,10 @@ pub(super) struct Checker {
     last: FxHashMap<[u8; 16], (u64, Operation)>,
     last_change: u64,
     trees: BTreeMap<Table, TreeState>,
+    /// The vector whose rows are being handed over.
+    joiner: Joiner<()>,
+    /// Vectors of which each row can be read, and not all are there.
+    incomplete: Vec<Chunk>,
     /// Vectors that can be read.
     pub(super) vectors: u64,
 }
@@ -67,8 +72,9 @@ impl Checker {
             (Key::Embedder(number), Row::Embedder(embedder)) => {
                 self.embedders.insert(number, embedder.dim);
             }
-            (Key::Chunk(embedder, id, chunk), Row::Vector(vector)) => {
-                self.vector(embedder, id, chunk, *vector);
+            (Key::Part(embedder, id, number), Row::Part(part)) => {
+                let joined = self.joiner.next((embedder, id, number), Ok(part.clone()));
+                self.vector(joined);
             }
             // A key is read for its table, and a row for its key.
             _ => {}
@@ -80,12 +86,18 @@ impl Checker {
         if let Some(Key::Episode(id)) = key {
             self.unreadable.insert(*id);
         }
+        if let Some(Key::Part(embedder, id, number)) = key {
+            let joined = self.joiner.next((*embedder, *id, *number), Err(()));
+            self.vector(joined);
+        }
         let id = key.map_or_else(|| shown.to_owned(), ToString::to_string);
         self.problem(ProblemKind::Row, table.name(), &id, fault.to_string());
     }
 
     /// All rows of a table were handed over.
     pub(super) fn table(&mut self, table: Table, rows_said: u64, state: TreeState) {
+        let joined = self.joiner.end();
+        self.vector(joined);
         if state.whole && state.rows != rows_said {
             let detail = format!("has {} rows, and its count says {rows_said}", state.rows);
             self.problem(ProblemKind::Mismatch, table.name(), "", detail);
@@ -164,13 +176,32 @@ impl Checker {
         }
     }
 
-    fn vector(&mut self, embedder: u32, id: [u8; 16], chunk: u32, vector: Vector) {
-        let key = Key::Chunk(embedder, id, chunk);
-        self.vectors += u64::from(vector.width.is_some());
+    fn vector(&mut self, joined: Option<Joined<()>>) {
+        let Some((chunk, row)) = joined else { return };
+        let (embedder, id, _) = chunk;
+        let key = chunk_name(chunk);
+        let width = match row {
+            Ok(row) => match row.vector {
+                Embedded::Row(cells) if cells.iter().all(|cell| cell.is_finite()) => Some(cells.len()),
+                Embedded::Row(_) => {
+                    let detail = "it is no row of the table embeddings";
+                    self.problem(ProblemKind::Row, "embeddings", &key, detail);
+                    return;
+                }
+                Embedded::Refused(_) => None,
+            },
+            // The row was told of.
+            Err(Broken::Row(())) => return,
+            Err(Broken::Parts) => {
+                self.incomplete.push(chunk);
+                return;
+            }
+        };
+        self.vectors += u64::from(width.is_some());
         if !self.known(&id) {
             self.problem(ProblemKind::Orphan, "embeddings", &key, "there is no such record");
         }
-        match (self.embedders.get(&embedder), vector.width) {
+        match (self.embedders.get(&embedder), width) {
             (None, None) if embedder == NO_EMBEDDER => {}
             (None, _) if self.whole(Table::Embedders) => {
                 self.problem(
@@ -192,6 +223,7 @@ impl Checker {
     pub(super) fn finish(&mut self) -> u64 {
         self.check_meta();
         self.check_records();
+        self.check_vectors();
         self.check_feed();
         self.episodes.len() as u64
     }
@@ -251,6 +283,16 @@ impl Checker {
         }
         for (table, id, detail) in missing {
             self.problem(ProblemKind::Missing, table, &id_text(&id), detail);
+        }
+    }
+
+    /// Where the table is broken, its pages have been told of.
+    fn check_vectors(&mut self) {
+        for chunk in std::mem::take(&mut self.incomplete) {
+            if self.whole(Table::Embeddings) {
+                let detail = "its parts are not all there, or are not of one vector";
+                self.problem(ProblemKind::Missing, "embeddings", &chunk_name(chunk), detail);
+            }
         }
     }
 

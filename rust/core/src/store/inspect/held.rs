@@ -55,6 +55,6 @@ fn gather(view: &ReadView<'_>, checker: &mut Checker) -> Result<()> {
     take!(view, checker, Keys, KEYS, keys, (scope, key) => Key::Name(scope.to_owned(), key.to_owned()));
     take!(view, checker, CwdIndex, CWD_INDEX, cwd_index, (dir, id) => Key::Dir(dir.to_owned(), *id));
     take!(view, checker, Embedders, EMBEDDERS, embedders, number => Key::Embedder(number));
-    take!(view, checker, Embeddings, EMBEDDINGS, embeddings, (embedder, id, chunk) => Key::Chunk(embedder, *id, chunk));
+    take!(view, checker, Embeddings, EMBEDDINGS, embeddings, (embedder, id, number) => Key::Part(embedder, *id, number));
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! Records that are whole and may have been forgotten, in a form that can be imported.
 
-use super::super::seal::HEADER as ENVELOPE;
+use super::super::failure::Context;
+use super::super::rows::Embedded;
 use super::lost_found::LostFound;
 use super::pages::Pages;
-use super::row::body;
-use super::row::{Key, Table};
+use super::row::{Key, Row, Table, decode, id_text};
 use super::salvage::{Salvage, Spot};
 use crate::episode::SCHEMA_VERSION;
 use crate::error::Result;
@@ -21,23 +21,26 @@ pub(super) struct HeldBack {
 }
 
 impl HeldBack {
-    /// Adds a record as it is stored, which is one line of JSON, and its vectors.
+    /// Adds a record with its vectors, as one line of JSON.
     pub(super) fn add(
         &mut self,
         pages: &Pages,
         salvage: &Salvage,
-        id: &[u8; 16],
-        at: Spot,
-    ) -> io::Result<()> {
-        let value = pages.read(at.offset, at.len)?;
-        let stored = body(Table::Episodes, &Key::Episode(*id), &value).unwrap_or(&value);
-        let vectors = vectors(pages, salvage, id)?;
-        match stored.strip_suffix(b"}") {
+        context: &Context,
+        (id, at): (&[u8; 16], Spot),
+    ) -> Result<()> {
+        let value = pages.read(at.offset, at.len).map_err(|error| context.io(error))?;
+        let json = match decode(Table::Episodes, &Key::Episode(*id), &value) {
+            Ok(Row::Episode(episode)) => episode.to_json()?,
+            _ => return Err(context.corrupt(format!("{} changed while it was read", id_text(id)))),
+        };
+        let vectors = vectors(pages, salvage, id).map_err(|error| context.io(error))?;
+        match json.strip_suffix(b"}") {
             Some(open) if !vectors.is_empty() => {
                 self.lines.extend_from_slice(open);
                 self.lines.extend_from_slice(format!(",\"vectors\":{}}}", Value::from(vectors)).as_bytes());
             }
-            _ => self.lines.extend_from_slice(stored),
+            _ => self.lines.extend_from_slice(&json),
         }
         self.lines.push(b'\n');
         self.count += 1;
@@ -66,18 +69,15 @@ fn vectors(pages: &Pages, salvage: &Salvage, id: &[u8; 16]) -> io::Result<Vec<Va
     let mut all = Vec::new();
     for (number, embedder) in &salvage.embedders {
         let (mut rows, mut next) = (Vec::new(), 0);
-        let whole = (*number, *id, 0)..=(*number, *id, u32::MAX);
-        for ((.., chunk), at) in salvage.embeddings.range(whole) {
-            let value = pages.read(at.offset, at.len)?;
-            // Kind of row and hash of the text, then the numbers.
-            let row =
-                value.get(ENVELOPE..).filter(|body| body.first() == Some(&0)).and_then(|body| body.get(17..));
-            let row = row.filter(|row| row.len() == embedder.dim as usize * 4 && *chunk == next);
-            let Some(row) = row else {
-                rows.clear();
-                break;
+        for (at, _) in salvage.vectors.range((*number, *id, 0)..=(*number, *id, u32::MAX)) {
+            let row = match salvage.vector(pages, at)?.map(|row| row.vector) {
+                Some(Embedded::Row(row)) if row.len() == embedder.dim as usize && at.2 == next => row,
+                _ => {
+                    rows.clear();
+                    break;
+                }
             };
-            rows.extend_from_slice(row);
+            rows.extend(row.iter().flat_map(|cell| cell.to_le_bytes()));
             next += 1;
         }
         if !rows.is_empty() {

@@ -15,6 +15,7 @@ mod holes;
 mod lost_found;
 mod overlay;
 mod pages;
+mod recover;
 mod repair;
 #[cfg(test)]
 mod repair_tests;

@@ -11,7 +11,7 @@ use super::super::draft::{Draft, DraftTables};
 use super::super::failure::Context;
 use super::super::handle::{Access, Place, sync_parent};
 use super::super::maintenance::MaintenanceLock;
-use super::super::rows::{Change, Operation, RecordKind};
+use super::super::rows::{Change, Embedded, Operation, RecordKind};
 use super::super::seal::{seal, seal_parts};
 use super::super::sealed::{SealedChange, SealedEmbedding, SealedEpisode};
 use super::super::tables::{self, FORMAT_VERSION, OLDEST_READER};
@@ -78,7 +78,7 @@ impl Store {
         salvage.content_lost = inspection.content_lost();
         salvage.adrift = inspection.adrift;
         salvage.gaps = inspection.gaps();
-        salvage.embeddings_said = inspection.embeddings;
+        salvage.rows_said = inspection.embeddings;
         let mut before = inspection.finish(&still, third, !distrust);
         if before.problems.is_empty() && !distrust {
             before.held_ms = still.held_ms();
@@ -144,7 +144,6 @@ impl Rebuild<'_> {
             })
         })?;
         let episodes: Vec<_> = salvage.episodes.iter().map(|(id, at)| (*id, *at)).collect();
-        let vectors: Vec<_> = salvage.embeddings.iter().map(|(key, at)| (*key, *at)).collect();
         let mut kept = 0;
         let mut misfits = Vec::new();
         self.in_batches(draft, &episodes, step, |rebuild, tables, (id, at)| {
@@ -157,35 +156,44 @@ impl Rebuild<'_> {
                         .corrupt(format!("{} changed while it was read", id_text(id))));
                 }
             };
-            tables.put_episode(&SealedEpisode { episode, value })
+            tables.put_episode(&SealedEpisode::of(episode, value)?)
         })?;
         let mut unusable = Vec::new();
         let mut usable = Vec::new();
-        for ((embedder, id, chunk), at) in vectors {
+        for (chunk, rows) in &self.salvage.vectors {
+            let (embedder, id, _) = *chunk;
             // What belongs to no record was an orphan; of an embedder that is lost, nobody knows what it means.
             if !self.salvage.episodes.contains_key(&id) {
                 continue;
             }
             if embedder == 0 || self.salvage.embedders.contains_key(&embedder) {
-                usable.push(((embedder, id, chunk), at));
+                let len = rows.iter().map(|(_, at)| at.len).sum();
+                let offset = rows.first().map_or(0, |(_, at)| at.offset);
+                usable.push((*chunk, Spot { offset, len }));
             } else {
                 unusable.push((embedder, id, "left out: nobody can tell which embedder it is of"));
             }
         }
-        self.in_batches(draft, &usable, step, |rebuild, tables, ((embedder, id, chunk), at)| {
-            let value = rebuild.value(*at)?;
-            if let Ok(Row::Vector(vector)) =
-                decode(Table::Embeddings, &Key::Chunk(*embedder, *id, *chunk), &value)
-            {
+        self.in_batches(draft, &usable, step, |rebuild, tables, (chunk, _)| {
+            let (embedder, id, _) = chunk;
+            let row = rebuild.salvage.vector(rebuild.pages, chunk).map_err(|e| rebuild.context.io(e))?;
+            let Some(row) = row else {
+                misfits.push((*embedder, *id, "left out: its bytes are no vector"));
+                return Ok(());
+            };
+            if let Embedded::Row(cells) = &row.vector {
                 let dim = rebuild.salvage.embedders.get(embedder).map(|row| row.dim as usize);
-                if vector.width.is_some() && vector.width != dim {
+                if Some(cells.len()) != dim {
                     misfits.push((*embedder, *id, "left out: it is of another width than its embedder"));
                     return Ok(());
                 }
-                kept += u64::from(vector.width.is_some());
+                if !cells.iter().all(|cell| cell.is_finite()) {
+                    misfits.push((*embedder, *id, "left out: it holds what is no number"));
+                    return Ok(());
+                }
+                kept += 1;
             }
-            let id = RecordId::from_bytes(*id)?;
-            tables.put_embedding(&SealedEmbedding { embedder: *embedder, id, chunk: *chunk, value })
+            tables.put_embedding(&SealedEmbedding::of(*embedder, RecordId::from_bytes(*id)?, &row)?)
         })?;
         unusable.extend(misfits);
         unusable.sort_unstable();
@@ -340,7 +348,7 @@ fn keep_rows(
         let name = row.key.as_ref().map_or_else(|| format!("byte {}", row.at.offset), ToString::to_string);
         let file = found.keep(&format!("{}-{name}", row.table.name()), &read(row.at)?)?;
         let named = match &row.key {
-            Some(Key::Chunk(embedder, id, _)) => salvage.vector_name(*embedder, id),
+            Some(Key::Part(embedder, id, _)) => salvage.vector_name(*embedder, id),
             _ => name.clone(),
         };
         let known = lost.iter_mut().find(|loss| loss.table == row.table.name() && loss.id == named);
@@ -354,7 +362,7 @@ fn keep_rows(
     let mut held_back = HeldBack::default();
     for (table, key, at, reason) in &salvage.left {
         let Some(id) = key.episode() else { continue };
-        held_back.add(pages, salvage, &id, *at).map_err(|error| context.io(error))?;
+        held_back.add(pages, salvage, context, (&id, *at))?;
         let file = held_back::NAME.to_owned();
         let detail = format!("did not come back: {reason}");
         lost.push(Loss { table: table.name().to_owned(), id: key.to_string(), detail, file: Some(file) });

@@ -47,24 +47,26 @@ fn put(store: &Store, episodes: &[Episode]) {
         let batch = batch.to_vec();
         store
             .write(&store.wait(), move |view| {
-                let numbers = [view.register_embedder("given:24", 24)?, view.register_embedder("other", 24)?];
+                let numbers =
+                    [view.register_embedder("given:24", 24)?, view.register_embedder("other", 400)?];
                 view.set_home_embedder(numbers[0])?;
                 for episode in &batch {
                     view.put_episode(episode, None)?;
                     for (n, number) in numbers.iter().enumerate() {
                         let text_hash = EmbeddedText::of(episode).hash;
-                        let vector = Embedded::Row(vec![1.0 + n as f32; 24]);
-                        view.put_embeddings(
-                            *number,
-                            episode.id,
-                            &[EmbeddingRow { chunk: 0, text_hash, vector }],
-                        )?;
+                        view.put_embeddings(*number, episode.id, &[vector_of(text_hash, n)])?;
                     }
                 }
                 Ok(())
             })
             .unwrap();
     }
+}
+
+/// One that no other text has, of one part or of two.
+fn vector_of(text_hash: u128, embedder: usize) -> EmbeddingRow {
+    let cells = (0..[24, 400][embedder]).map(|n| (text_hash >> (n % 100)) as u8);
+    EmbeddingRow { chunk: 0, text_hash, vector: Embedded::Row(cells.map(f32::from).collect()) }
 }
 
 fn rewritten(episode: &Episode, what: &str) -> Episode {
@@ -126,6 +128,9 @@ impl History {
         let done = Store::repair(home.path(), &StoreOptions::default(), false, &mut |_, _| false);
         let done = done.unwrap_or_else(|error| panic!("{what}: {error}"));
         let found = contents(home.path());
+        for (n, row) in vectors(home.path()) {
+            assert_eq!(row, vector_of(row.text_hash, n), "{what}: a vector that was never written");
+        }
         let told: BTreeSet<&str> = done.lost.iter().map(|loss| loss.id.as_str()).collect();
         let nameless = done.lost.iter().any(|loss| loss.id.is_empty() && loss.table == "changes");
         for (id, one) in &found {
@@ -150,7 +155,7 @@ fn page_of(file: &[u8], page: usize) -> &[u8] {
 }
 
 fn contains(file: &[u8], episode: &Episode) -> bool {
-    let json = episode.to_json().unwrap();
+    let json = episode.to_stored().unwrap();
     file.windows(json.len()).any(|window| window[..40] == json[..40] && window == json)
 }
 
@@ -163,6 +168,25 @@ fn contents(home: &Path) -> Records {
                 all.insert(id, row?);
                 Ok(ControlFlow::Continue(()))
             })
+        })
+        .unwrap();
+    store.close().unwrap();
+    all
+}
+
+/// All vectors, each with the number of its embedder from 0.
+fn vectors(home: &Path) -> Vec<(usize, EmbeddingRow)> {
+    let store = open(home);
+    let mut all = Vec::new();
+    store
+        .read(|view| {
+            for n in 0..2 {
+                view.embeddings(n + 1, &mut |_, row| {
+                    all.push((n as usize, row?));
+                    Ok(ControlFlow::Continue(()))
+                })?;
+            }
+            Ok(())
         })
         .unwrap();
     store.close().unwrap();

@@ -1,8 +1,10 @@
 //! Rows as they lie in a page: key bytes as redb writes them, the value in its envelope.
 
+use super::super::parts::{self, Part};
 use super::super::rows::{Change, EmbedderRow};
-use super::super::seal::{SealError, unseal};
+use super::super::seal::{Body, SealError, unseal};
 use super::super::tables;
+use super::super::view::read_episode;
 use crate::episode::Episode;
 use crate::error::Error;
 use crate::ids::RecordId;
@@ -63,7 +65,8 @@ pub(super) enum Key {
     Name(String, String),
     Dir(String, [u8; 16]),
     Embedder(u32),
-    Chunk(u32, [u8; 16], u32),
+    /// The last of it is the number of [`parts::place`].
+    Part(u32, [u8; 16], u32),
 }
 
 impl Key {
@@ -75,9 +78,9 @@ impl Key {
             Table::Embedders => Self::Embedder(u32::from_le_bytes(bytes.try_into().ok()?)),
             Table::Embeddings => {
                 let (embedder, rest) = bytes.split_first_chunk()?;
-                let (id, chunk) = rest.split_first_chunk()?;
-                let chunk = u32::from_le_bytes(chunk.try_into().ok()?);
-                Self::Chunk(u32::from_le_bytes(*embedder), *id, chunk)
+                let (id, number) = rest.split_first_chunk()?;
+                let number = u32::from_le_bytes(number.try_into().ok()?);
+                Self::Part(u32::from_le_bytes(*embedder), *id, number)
             }
             Table::Keys => {
                 let (scope, key) = first_text(bytes)?;
@@ -99,7 +102,7 @@ impl Key {
             Self::Name(scope, key) => tables::name_key(scope, key),
             Self::Dir(dir, id) => tables::cwd_key(dir, id),
             Self::Embedder(number) => number.to_le_bytes().to_vec(),
-            Self::Chunk(embedder, id, chunk) => tables::chunk_key(*embedder, id, *chunk).to_vec(),
+            Self::Part(embedder, id, number) => tables::chunk_key(*embedder, id, *number).to_vec(),
         }
     }
 
@@ -113,13 +116,13 @@ impl Key {
 
     /// The record that a row of `episodes` or `embeddings` is of.
     pub(super) fn record(&self) -> Option<[u8; 16]> {
-        self.episode().or_else(|| self.chunk().map(|(_, id, _)| id))
+        self.episode().or_else(|| self.part().map(|(_, id, _)| id))
     }
 
     /// The parts, of a key of `embeddings`.
-    pub(super) fn chunk(&self) -> Option<(u32, [u8; 16], u32)> {
+    pub(super) fn part(&self) -> Option<(u32, [u8; 16], u32)> {
         match self {
-            Self::Chunk(embedder, id, chunk) => Some((*embedder, *id, *chunk)),
+            Self::Part(embedder, id, number) => Some((*embedder, *id, *number)),
             _ => None,
         }
     }
@@ -134,11 +137,19 @@ impl std::fmt::Display for Key {
             Self::Name(scope, key) => write!(f, "{key:?} in scope {scope:?}"),
             Self::Dir(dir, id) => write!(f, "{} in {dir:?}", id_text(id)),
             Self::Embedder(number) => number.fmt(f),
-            Self::Chunk(embedder, id, chunk) => {
-                write!(f, "{}, chunk {chunk}, embedder {embedder}", id_text(id))
-            }
+            Self::Part(embedder, id, number) => match parts::place(*number) {
+                (chunk, None | Some(0)) => chunk_name((*embedder, *id, chunk)).fmt(f),
+                (chunk, Some(part)) => {
+                    write!(f, "{}, chunk {chunk}, part {part}, embedder {embedder}", id_text(id))
+                }
+            },
         }
     }
+}
+
+/// A vector as it is named in a list.
+pub(super) fn chunk_name((embedder, id, chunk): parts::Chunk) -> String {
+    format!("{}, chunk {chunk}, embedder {embedder}", id_text(&id))
 }
 
 /// An id as text, also where the bytes are none.
@@ -163,15 +174,7 @@ pub(super) enum Row {
     Name(RecordId),
     Dir,
     Embedder(EmbedderRow),
-    Vector(Vector),
-}
-
-/// What is looked at of a row of `embeddings`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Vector {
-    pub(super) text_hash: u128,
-    /// Its width; none for a refusal.
-    pub(super) width: Option<usize>,
+    Part(Part),
 }
 
 /// Why a row cannot be used.
@@ -198,7 +201,7 @@ impl std::fmt::Display for RowFault {
 }
 
 /// The body of a value under `key`.
-pub(super) fn body<'v>(table: Table, key: &Key, value: &'v [u8]) -> Result<&'v [u8], RowFault> {
+pub(super) fn body<'v>(table: Table, key: &Key, value: &'v [u8]) -> Result<Body<'v>, RowFault> {
     unseal(table.name(), &key.seed(), value).map_err(|fault| match fault {
         SealError::Damaged => RowFault::Damaged,
         SealError::TooNew(found) => RowFault::TooNew(u64::from(found)),
@@ -207,12 +210,13 @@ pub(super) fn body<'v>(table: Table, key: &Key, value: &'v [u8]) -> Result<&'v [
 
 /// Reads a value under `key`.
 pub(super) fn decode(table: Table, key: &Key, value: &[u8]) -> Result<Row, RowFault> {
-    let body = body(table, key, value)?;
+    let sealed = body(table, key, value)?;
+    let (_, body) = sealed;
     let foreign = || RowFault::Foreign(format!("it is no row of the table {}", table.name()));
     let row = match key {
         Key::Meta(_) => Row::Meta(body.to_vec()),
         Key::Change(sequence) => Row::Change(Change::parse(*sequence, body).ok_or_else(foreign)?),
-        Key::Episode(id) => Row::Episode(Box::new(episode(id, body)?)),
+        Key::Episode(id) => Row::Episode(Box::new(episode(id, sealed)?)),
         Key::Name(..) => {
             let id = body.try_into().ok().and_then(|bytes| RecordId::from_bytes(bytes).ok());
             Row::Name(id.ok_or_else(foreign)?)
@@ -221,38 +225,20 @@ pub(super) fn decode(table: Table, key: &Key, value: &[u8]) -> Result<Row, RowFa
             (body.is_empty() && RecordId::from_bytes(*id).is_ok()).then_some(Row::Dir).ok_or_else(foreign)?
         }
         Key::Embedder(number) => Row::Embedder(EmbedderRow::parse(*number, body).ok_or_else(foreign)?),
-        Key::Chunk(_, id, _) => {
-            let vector = RecordId::from_bytes(*id).ok().and_then(|_| vector(body));
-            Row::Vector(vector.ok_or_else(foreign)?)
+        Key::Part(_, id, number) => {
+            let part = RecordId::from_bytes(*id).ok().and_then(|_| Part::parse(*number, sealed));
+            Row::Part(part.ok_or_else(foreign)?)
         }
     };
     Ok(row)
 }
 
-fn episode(id: &[u8; 16], body: &[u8]) -> Result<Episode, RowFault> {
-    let episode = Episode::from_json(body).map_err(|error| match error {
+fn episode(id: &[u8; 16], body: Body<'_>) -> Result<Episode, RowFault> {
+    let episode = RecordId::from_bytes(*id).and_then(|id| read_episode(id, body));
+    episode.map_err(|error| match error {
         Error::FormatTooNew { found, .. } => RowFault::TooNew(found),
         other => RowFault::Foreign(other.to_string()),
-    })?;
-    if episode.id.as_bytes() == id {
-        Ok(episode)
-    } else {
-        Err(RowFault::Foreign(format!("it holds the record {}", episode.id)))
-    }
-}
-
-fn vector(body: &[u8]) -> Option<Vector> {
-    let (kind, rest) = body.split_first()?;
-    let (hash, payload) = rest.split_first_chunk::<16>()?;
-    let width = match kind {
-        0 => {
-            let (cells, []) = payload.as_chunks::<4>() else { return None };
-            cells.iter().all(|cell| f32::from_le_bytes(*cell).is_finite()).then_some(Some(cells.len()))?
-        }
-        1 => std::str::from_utf8(payload).ok().map(|_| None)?,
-        _ => return None,
-    };
-    Some(Vector { text_hash: u128::from_le_bytes(*hash), width })
+    })
 }
 
 fn text(bytes: &[u8]) -> Option<String> {

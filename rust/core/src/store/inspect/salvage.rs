@@ -6,7 +6,8 @@
 //! that are whole, as are all above them, are sure; all others are candidates, and [`super::decide`] tells which of them
 //! come back.
 
-use super::super::rows::{EmbedderRow, Operation};
+use super::super::parts::{Chunk, Joiner, Part};
+use super::super::rows::{EmbedderRow, EmbeddingRow, Operation};
 use super::super::tables;
 use super::pages::{Node, PAGE, Pages};
 use super::report::Loss;
@@ -36,16 +37,50 @@ pub(super) struct Unreadable {
     pub(super) sure: bool,
 }
 
-/// A version of a record or vector that may be the one that is meant.
+/// A version of a record that may be the one that is meant.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Version {
     pub(super) at: Spot,
-    /// When a record was updated; the text a vector is of.
+    /// When it was updated.
     pub(super) mark: i128,
     /// Whether a tree leads to its page.
     pub(super) placed: bool,
-    /// False for a refusal.
-    pub(super) is_row: bool,
+}
+
+/// A row of `embeddings`, without its payload; there are millions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece {
+    pub(super) at: Spot,
+    pub(super) tag: u32,
+    /// Whether a tree leads to its page.
+    pub(super) placed: bool,
+    /// Of the first part.
+    pub(super) head: Option<PieceHead>,
+}
+
+/// What the first part of a vector says of all.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PieceHead {
+    text_hash: [u8; 16],
+    pub(super) is_refusal: bool,
+    pub(super) count: u8,
+}
+
+impl PieceHead {
+    pub(super) fn text_hash(&self) -> u128 {
+        u128::from_le_bytes(self.text_hash)
+    }
+}
+
+impl Piece {
+    fn of(part: &Part, at: Spot, placed: bool) -> Self {
+        let head = part.head.map(|head| PieceHead {
+            text_hash: head.text_hash.to_le_bytes(),
+            is_refusal: head.is_refusal,
+            count: head.count,
+        });
+        Self { at, tag: part.tag, placed, head }
+    }
 }
 
 /// What the rows of one number of the feed say.
@@ -55,8 +90,8 @@ pub(super) struct Told {
     pub(super) changes: Vec<([u8; 16], Operation)>,
 }
 
-/// Number of a vector: embedder, record, chunk.
-pub(super) type Chunk = (u32, [u8; 16], u32);
+/// Key of a row of `embeddings`.
+pub(super) type PartKey = (u32, [u8; 16], u32);
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -64,7 +99,10 @@ pub(super) struct Salvage {
     pub(super) meta: BTreeMap<String, Vec<u8>>,
     pub(super) embedders: BTreeMap<u32, EmbedderRow>,
     pub(super) episodes: BTreeMap<[u8; 16], Spot>,
-    pub(super) embeddings: BTreeMap<Chunk, Spot>,
+    /// Rows of `embeddings` that are sure, until vectors are made of them.
+    pub(super) parts: BTreeMap<PartKey, Piece>,
+    /// Vectors that come back, with the rows of each by the last part of the key.
+    pub(super) vectors: BTreeMap<Chunk, Vec<(u32, Spot)>>,
     pub(super) unreadable: Vec<Unreadable>,
     /// Rows that are good and did not come back, with the reason.
     pub(super) left: Vec<(Table, Key, Spot, String)>,
@@ -76,7 +114,7 @@ pub(super) struct Salvage {
     /// Where rows of `embeddings` are missing in its tree: the last key before each place.
     pub(super) gaps: Vec<Option<Vec<u8>>>,
     /// Rows of `embeddings` by its own count, where that is sure.
-    pub(super) embeddings_said: Option<u64>,
+    pub(super) rows_said: Option<u64>,
     /// Who owns each key.
     pub(super) owners: FxHashMap<(String, String), [u8; 16]>,
     /// Pages that trees lead to and in which rows are broken: not what they were earlier, but what they are with bytes
@@ -86,7 +124,7 @@ pub(super) struct Salvage {
     pub(super) marks: FxHashMap<[u8; 16], i128>,
     pub(super) changes: BTreeMap<u64, Told>,
     pub(super) old_episodes: BTreeMap<[u8; 16], Vec<Version>>,
-    pub(super) old_embeddings: BTreeMap<Chunk, Vec<Version>>,
+    pub(super) old_parts: BTreeMap<PartKey, Vec<Piece>>,
     trees: BTreeMap<Table, TreeState>,
     old_meta: BTreeMap<String, BTreeSet<Vec<u8>>>,
 }
@@ -130,8 +168,8 @@ impl Salvage {
             (Key::Embedder(number), Row::Embedder(embedder)) => {
                 self.embedders.insert(*number, embedder.clone());
             }
-            (Key::Chunk(embedder, id, chunk), Row::Vector(_)) => {
-                self.embeddings.insert((*embedder, *id, *chunk), at);
+            (Key::Part(embedder, id, number), Row::Part(part)) => {
+                self.parts.insert((*embedder, *id, *number), Piece::of(part, at, true));
             }
             // Directories and keys are made anew from the records.
             _ => {}
@@ -209,19 +247,33 @@ impl Salvage {
             }
             (Key::Episode(id), Row::Episode(episode)) => {
                 let mark = i128::from(episode.updated_at.unix_micros());
-                let version = Version { at, mark, placed, is_row: true };
+                let version = Version { at, mark, placed };
                 self.old_episodes.entry(*id).or_default().push(version);
             }
             (Key::Embedder(number), Row::Embedder(embedder)) => {
                 self.embedders.entry(*number).or_insert_with(|| embedder.clone());
             }
-            (Key::Chunk(embedder, id, chunk), Row::Vector(vector)) => {
-                let (mark, is_row) = (vector.text_hash.cast_signed(), vector.width.is_some());
-                let versions = self.old_embeddings.entry((*embedder, *id, *chunk)).or_default();
-                versions.push(Version { at, mark, placed, is_row });
+            (Key::Part(embedder, id, number), Row::Part(part)) => {
+                let pieces = self.old_parts.entry((*embedder, *id, *number)).or_default();
+                pieces.push(Piece::of(part, at, placed));
             }
             _ => {}
         }
+    }
+
+    /// One of the vectors that come back; none if its bytes are none.
+    pub(super) fn vector(&self, pages: &Pages, chunk: &Chunk) -> io::Result<Option<EmbeddingRow>> {
+        let (embedder, id, _) = *chunk;
+        let mut joiner = Joiner::default();
+        for (number, at) in self.vectors.get(chunk).into_iter().flatten() {
+            let value = pages.read(at.offset, at.len)?;
+            let part = match decode(Table::Embeddings, &Key::Part(embedder, id, *number), &value) {
+                Ok(Row::Part(part)) => Ok(part),
+                _ => Err(()),
+            };
+            joiner.next((embedder, id, *number), part);
+        }
+        Ok(joiner.end().and_then(|(_, row)| row.ok()))
     }
 
     /// Bodies of a row of `meta`: the present one, else all that were found.

@@ -1,6 +1,7 @@
 //! What only a store that was tampered with shows, and that the pages are read as redb reads them.
 
 use super::super::seal::seal;
+use super::super::sealed::SealedEmbedding;
 use super::super::tables::{self, OpenTables};
 use super::super::{Embedded, EmbeddingRow, Store, StoreOptions};
 use super::*;
@@ -8,6 +9,9 @@ use crate::episode::{Episode, Origin, Scope};
 use crate::time::{Clock, SystemClock};
 use redb::{Database, ReadableTable};
 use std::collections::BTreeSet;
+
+/// Wide enough for two parts.
+const DIM: usize = 400;
 
 fn open(home: &Path) -> Store {
     Store::open(home, &StoreOptions { create: true, ..StoreOptions::default() }).unwrap()
@@ -29,12 +33,11 @@ fn fill(home: &Path, count: usize) -> Vec<Episode> {
     let rows = all.clone();
     store
         .write(&store.wait(), move |view| {
-            let number = view.register_embedder("test", 3)?;
+            let number = view.register_embedder("test", DIM as u32)?;
             view.set_home_embedder(number)?;
             for episode in &rows {
                 view.put_episode(episode, None)?;
-                let vector = Embedded::Row(vec![1.0, 2.0, 2.0]);
-                view.put_embeddings(number, episode.id, &[EmbeddingRow { chunk: 0, text_hash: 7, vector }])?;
+                view.put_embeddings(number, episode.id, &[row(vec![1.0; DIM])])?;
             }
             view.delete_episode(&rows[rows.len() - 1])?;
             Ok(())
@@ -43,6 +46,24 @@ fn fill(home: &Path, count: usize) -> Vec<Episode> {
     store.close().unwrap();
     all.pop();
     all
+}
+
+fn row(cells: Vec<f32>) -> EmbeddingRow {
+    EmbeddingRow { chunk: 0, text_hash: 7, vector: Embedded::Row(cells) }
+}
+
+fn insert(tables: &OpenTables<'_>, id: [u8; 16], row: &EmbeddingRow) {
+    let vector = SealedEmbedding::of(1, RecordId::from_bytes(id).unwrap(), row).unwrap();
+    for (number, value) in vector.rows {
+        tables.embeddings.borrow_mut().insert((1, &id, number), value.as_slice()).unwrap();
+    }
+}
+
+/// The number of a part of the third record's vector, counted from its first.
+fn number_of(tables: &OpenTables<'_>, id: &[u8; 16], part: usize) -> u32 {
+    let table = tables.embeddings.borrow();
+    let mut rows = table.range((1, id, 0)..=(1, id, u32::MAX)).unwrap();
+    rows.nth(part).unwrap().unwrap().0.value().2
 }
 
 fn with_tables(home: &Path, job: impl FnOnce(&OpenTables<'_>)) {
@@ -93,7 +114,7 @@ fn pages_are_read_as_redb_reads_them() {
         rows!(keys, Keys, (scope, key) => Key::Name(scope.to_owned(), key.to_owned()));
         rows!(cwd_index, CwdIndex, (dir, id) => Key::Dir(dir.to_owned(), *id));
         rows!(embedders, Embedders, number => Key::Embedder(number));
-        rows!(embeddings, Embeddings, (embedder, id, chunk) => Key::Chunk(embedder, *id, chunk));
+        rows!(embeddings, Embeddings, (embedder, id, number) => Key::Part(embedder, *id, number));
     });
     assert!(theirs.len() > 5 * 399);
     assert!(ours == theirs, "{} rows against {}", ours.len(), theirs.len());
@@ -102,7 +123,7 @@ fn pages_are_read_as_redb_reads_them() {
 #[test]
 fn what_contradicts_itself_is_told_and_mended() {
     type Tamper = fn(&OpenTables<'_>, &[Episode]);
-    let cases: [(&str, ProblemKind, &str, Tamper); 9] = [
+    let cases: [(&str, ProblemKind, &str, Tamper); 14] = [
         ("a key is gone", ProblemKind::Missing, "keys", |tables, _| {
             tables.keys.borrow_mut().remove(("", "key 2")).unwrap();
         }),
@@ -120,15 +141,49 @@ fn what_contradicts_itself_is_told_and_mended() {
         }),
         ("a vector of nobody", ProblemKind::Orphan, "embeddings", |tables, _| {
             let id = *RecordId::new_episode(1).as_bytes();
-            let body = EmbeddingRow { chunk: 0, text_hash: 0, vector: Embedded::Refused("no".into()) }.body();
-            let value = seal("embeddings", &tables::chunk_key(1, &id, 0), &body);
-            tables.embeddings.borrow_mut().insert((1, &id, 0), value.as_slice()).unwrap();
+            let row = EmbeddingRow { chunk: 0, text_hash: 0, vector: Embedded::Refused("no".into()) };
+            insert(tables, id, &row);
         }),
         ("a vector of another width", ProblemKind::Mismatch, "embeddings", |tables, all| {
+            insert(tables, *all[2].id.as_bytes(), &row(vec![1.0; DIM + 1]));
+        }),
+        ("the first part of a vector is gone", ProblemKind::Missing, "embeddings", |tables, all| {
             let id = all[2].id.as_bytes();
-            let row = EmbeddingRow { chunk: 0, text_hash: 0, vector: Embedded::Row(vec![1.0; 5]) };
-            let value = seal("embeddings", &tables::chunk_key(1, id, 0), &row.body());
-            tables.embeddings.borrow_mut().insert((1, id, 0), value.as_slice()).unwrap();
+            let number = number_of(tables, id, 0);
+            assert!(tables.embeddings.borrow_mut().remove((1, id, number)).unwrap().is_some());
+        }),
+        ("the last part of a vector is gone", ProblemKind::Missing, "embeddings", |tables, all| {
+            let id = all[2].id.as_bytes();
+            let number = number_of(tables, id, 1);
+            assert!(tables.embeddings.borrow_mut().remove((1, id, number)).unwrap().is_some());
+        }),
+        (
+            "a part of an earlier vector of the same text",
+            ProblemKind::Missing,
+            "embeddings",
+            |tables, all| {
+                let id = all[2].id.as_bytes();
+                let earlier = SealedEmbedding::of(1, all[2].id, &row(vec![2.0; DIM])).unwrap();
+                let (number, value) = &earlier.rows[1];
+                let replaced = tables
+                    .embeddings
+                    .borrow_mut()
+                    .insert((1, id, *number), value.as_slice())
+                    .unwrap()
+                    .is_some();
+                assert!(replaced);
+            },
+        ),
+        ("a part too many", ProblemKind::Missing, "embeddings", |tables, all| {
+            let id = all[2].id.as_bytes();
+            let number = number_of(tables, id, 1);
+            let body =
+                tables.embeddings.borrow().get((1, id, number)).unwrap().unwrap().value()[9..].to_vec();
+            let value = seal("embeddings", &tables::chunk_key(1, id, number + 1), &body);
+            tables.embeddings.borrow_mut().insert((1, id, number + 1), value.as_slice()).unwrap();
+        }),
+        ("a vector of what is no number", ProblemKind::Row, "embeddings", |tables, all| {
+            insert(tables, *all[2].id.as_bytes(), &row(vec![f32::NAN; DIM]));
         }),
         ("a record that no change tells of", ProblemKind::Missing, "changes", |tables, all| {
             let mut changes = tables.changes.borrow_mut();
