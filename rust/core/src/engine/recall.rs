@@ -231,7 +231,7 @@ impl Engine {
             return Allowed { docs, served: total, all: true, effects: Vec::new() };
         }
         let mut effects: Vec<FilterEffect> =
-            conditions.iter().map(|c| FilterEffect { name: c.name, left: 0 }).collect();
+            conditions.iter().map(|c| FilterEffect { name: c.name(), left: 0 }).collect();
         let mut docs = FixedBitSet::with_capacity(served.index().map_or(0, Index::max_doc));
         let mut total = 0;
         for (doc, record) in served.by_doc() {

@@ -16,6 +16,16 @@ pub enum Kind {
     Section,
 }
 
+impl Kind {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Episode => "episode",
+            Self::Section => "section",
+        }
+    }
+}
+
 impl FromStr for Kind {
     type Err = Error;
 
@@ -75,15 +85,116 @@ pub struct Filter {
     pub status: Option<Status>,
 }
 
-/// A condition of a filter that was set: its name and whether a record fulfils it.
-pub(crate) struct Condition<'a> {
-    pub(crate) name: &'static str,
-    holds: Box<dyn Fn(&Episode) -> bool + 'a>,
+/// A condition of a filter that was set. Whoever evaluates filters goes by these, so that names, order and meaning are
+/// the same for records in memory and for the columns of a segment.
+#[derive(Debug)]
+pub(crate) enum Condition<'a> {
+    /// One of these, in rising order.
+    Ids(Vec<RecordId>),
+    /// None of these, in rising order.
+    NotIds(Vec<RecordId>),
+    Kinds(&'a [Kind]),
+    /// The field is there and is this text.
+    Exact(TextField, &'a str),
+    /// In this scope, which is not the root, or below.
+    Scope(&'a Scope),
+    /// In this directory, or also below it.
+    WorkingDir {
+        dir: &'a str,
+        below: bool,
+    },
+    /// All of these.
+    Tags(&'a [String]),
+    Outcome(Outcome),
+    Source(Source),
+    Origin(Origin),
+    Trust(Trust),
+    /// `occurred_at` at or after.
+    Since(Moment),
+    /// `occurred_at` before.
+    Until(Moment),
+    /// All of these pairs, as [`MetaValue::matches`] compares.
+    Metadata(&'a BTreeMap<String, MetaValue>),
+}
+
+/// An optional text of a record that is compared whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TextField {
+    Key,
+    UserId,
+    AgentId,
+    SessionId,
+    TaskId,
+    Actor,
+}
+
+impl TextField {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::UserId => "user_id",
+            Self::AgentId => "agent_id",
+            Self::SessionId => "session_id",
+            Self::TaskId => "task_id",
+            Self::Actor => "actor",
+        }
+    }
+
+    fn of(self, episode: &Episode) -> Option<&str> {
+        match self {
+            Self::Key => episode.key.as_deref(),
+            Self::UserId => episode.user_id.as_deref(),
+            Self::AgentId => episode.agent_id.as_deref(),
+            Self::SessionId => episode.session_id.as_deref(),
+            Self::TaskId => episode.task_id.as_deref(),
+            Self::Actor => episode.actor.as_deref(),
+        }
+    }
 }
 
 impl Condition<'_> {
+    /// Name of the field of the filter.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Ids(_) => "ids",
+            Self::NotIds(_) => "not_ids",
+            Self::Kinds(_) => "kinds",
+            Self::Exact(field, _) => field.name(),
+            Self::Scope(_) => "scope",
+            Self::WorkingDir { .. } => "working_dir",
+            Self::Tags(_) => "tags",
+            Self::Outcome(_) => "outcome",
+            Self::Source(_) => "source",
+            Self::Origin(_) => "origin",
+            Self::Trust(_) => "trust",
+            Self::Since(_) => "since",
+            Self::Until(_) => "until",
+            Self::Metadata(_) => "metadata",
+        }
+    }
+
+    /// Whether the record fulfils it.
     pub(crate) fn holds(&self, episode: &Episode) -> bool {
-        (self.holds)(episode)
+        match self {
+            Self::Ids(ids) => ids.binary_search(&episode.id).is_ok(),
+            Self::NotIds(ids) => ids.binary_search(&episode.id).is_err(),
+            Self::Kinds(kinds) => kinds.contains(&Kind::Episode),
+            Self::Exact(field, wanted) => field.of(episode) == Some(wanted),
+            Self::Scope(scope) => scope.contains(&episode.scope),
+            Self::WorkingDir { dir, below } => {
+                episode.working_dir.as_deref().is_some_and(|at| in_dir(at, dir, *below))
+            }
+            Self::Tags(tags) => tags.iter().all(|tag| episode.tags.contains(tag)),
+            Self::Outcome(wanted) => episode.outcome == Some(*wanted),
+            Self::Source(wanted) => episode.source == *wanted,
+            Self::Origin(wanted) => episode.origin == *wanted,
+            Self::Trust(wanted) => episode.trust == *wanted,
+            Self::Since(since) => episode.occurred_at >= *since,
+            Self::Until(until) => episode.occurred_at < *until,
+            Self::Metadata(pairs) => pairs
+                .iter()
+                .all(|(name, wanted)| episode.metadata.get(name).is_some_and(|v| v.matches(wanted))),
+        }
     }
 }
 
@@ -93,9 +204,14 @@ impl Filter {
         self.serves(episode) && self.conditions().iter().all(|condition| condition.holds(episode))
     }
 
-    /// Whether the record has the status that is asked for, active unless said otherwise.
+    /// Whether the record has the status that is asked for.
     pub(crate) fn serves(&self, episode: &Episode) -> bool {
-        episode.status == self.status.unwrap_or(Status::Active)
+        episode.status == self.wanted_status()
+    }
+
+    /// The status that is asked for, active unless said otherwise.
+    pub(crate) fn wanted_status(&self) -> Status {
+        self.status.unwrap_or(Status::Active)
     }
 
     /// Whether no condition is set.
@@ -105,80 +221,34 @@ impl Filter {
 
     /// The conditions that are set, in the order of the fields.
     pub(crate) fn conditions(&self) -> Vec<Condition<'_>> {
-        type Field = fn(&Episode) -> &Option<String>;
-        fn exact<'a>(
-            list: &mut Vec<Condition<'a>>,
-            name: &'static str,
-            wanted: Option<&'a String>,
-            field: Field,
-        ) {
-            if let Some(wanted) = wanted {
-                list.push(Condition { name, holds: Box::new(move |e| field(e).as_ref() == Some(wanted)) });
-            }
-        }
-        let mut list: Vec<Condition<'_>> = Vec::new();
-        if let Some(ids) = &self.ids {
-            let ids = sorted(ids);
-            list.push(Condition { name: "ids", holds: Box::new(move |e| ids.binary_search(&e.id).is_ok()) });
-        }
-        if !self.not_ids.is_empty() {
-            let ids = sorted(&self.not_ids);
-            list.push(Condition {
-                name: "not_ids",
-                holds: Box::new(move |e| ids.binary_search(&e.id).is_err()),
-            });
-        }
-        if let Some(kinds) = &self.kinds {
-            list.push(Condition { name: "kinds", holds: Box::new(|_| kinds.contains(&Kind::Episode)) });
-        }
-        exact(&mut list, "key", self.key.as_ref(), |e| &e.key);
-        if let Some(scope) = self.scope.as_ref().filter(|scope| !scope.is_root()) {
-            list.push(Condition { name: "scope", holds: Box::new(move |e| scope.contains(&e.scope)) });
-        }
-        exact(&mut list, "user_id", self.user_id.as_ref(), |e| &e.user_id);
-        exact(&mut list, "agent_id", self.agent_id.as_ref(), |e| &e.agent_id);
-        exact(&mut list, "session_id", self.session_id.as_ref(), |e| &e.session_id);
-        exact(&mut list, "task_id", self.task_id.as_ref(), |e| &e.task_id);
-        if let Some(dir) = &self.working_dir {
-            let below = self.below;
-            let holds = move |e: &Episode| e.working_dir.as_deref().is_some_and(|at| in_dir(at, dir, below));
-            list.push(Condition { name: "working_dir", holds: Box::new(holds) });
-        }
-        if !self.tags.is_empty() {
-            list.push(Condition {
-                name: "tags",
-                holds: Box::new(|e| self.tags.iter().all(|tag| e.tags.contains(tag))),
-            });
-        }
-        if let Some(wanted) = self.outcome {
-            list.push(Condition { name: "outcome", holds: Box::new(move |e| e.outcome == Some(wanted)) });
-        }
-        if let Some(wanted) = self.source {
-            list.push(Condition { name: "source", holds: Box::new(move |e| e.source == wanted) });
-        }
-        exact(&mut list, "actor", self.actor.as_ref(), |e| &e.actor);
-        if let Some(wanted) = self.origin {
-            list.push(Condition { name: "origin", holds: Box::new(move |e| e.origin == wanted) });
-        }
-        if let Some(wanted) = self.trust {
-            list.push(Condition { name: "trust", holds: Box::new(move |e| e.trust == wanted) });
-        }
-        if let Some(since) = self.since {
-            list.push(Condition { name: "since", holds: Box::new(move |e| e.occurred_at >= since) });
-        }
-        if let Some(until) = self.until {
-            list.push(Condition { name: "until", holds: Box::new(move |e| e.occurred_at < until) });
-        }
-        if !self.metadata.is_empty() {
-            let holds = |e: &Episode| {
-                self.metadata
-                    .iter()
-                    .all(|(name, wanted)| e.metadata.get(name).is_some_and(|v| v.matches(wanted)))
-            };
-            list.push(Condition { name: "metadata", holds: Box::new(holds) });
-        }
-        list
+        let set = [
+            self.ids.as_deref().map(|ids| Condition::Ids(sorted(ids))),
+            (!self.not_ids.is_empty()).then(|| Condition::NotIds(sorted(&self.not_ids))),
+            self.kinds.as_deref().map(Condition::Kinds),
+            exact(TextField::Key, self.key.as_ref()),
+            self.scope.as_ref().filter(|scope| !scope.is_root()).map(Condition::Scope),
+            exact(TextField::UserId, self.user_id.as_ref()),
+            exact(TextField::AgentId, self.agent_id.as_ref()),
+            exact(TextField::SessionId, self.session_id.as_ref()),
+            exact(TextField::TaskId, self.task_id.as_ref()),
+            self.working_dir.as_deref().map(|dir| Condition::WorkingDir { dir, below: self.below }),
+            (!self.tags.is_empty()).then_some(Condition::Tags(&self.tags)),
+            self.outcome.map(Condition::Outcome),
+            self.source.map(Condition::Source),
+            exact(TextField::Actor, self.actor.as_ref()),
+            self.origin.map(Condition::Origin),
+            self.trust.map(Condition::Trust),
+            self.since.map(Condition::Since),
+            self.until.map(Condition::Until),
+            (!self.metadata.is_empty()).then_some(Condition::Metadata(&self.metadata)),
+        ];
+        set.into_iter().flatten().collect()
     }
+}
+
+/// A condition that a field is this text, when it is set.
+fn exact(field: TextField, wanted: Option<&String>) -> Option<Condition<'_>> {
+    wanted.map(|wanted| Condition::Exact(field, wanted))
 }
 
 fn sorted(ids: &[RecordId]) -> Vec<RecordId> {
@@ -211,6 +281,41 @@ mod tests {
         e.key = Some("k1".into());
         e.metadata.insert("run".into(), MetaValue::Int(7));
         e
+    }
+
+    #[test]
+    fn conditions_have_the_names_and_the_order_of_the_fields() {
+        let text = || Some("x".to_owned());
+        let now = Moment::utc(1);
+        let filter = Filter {
+            ids: Some(vec![]),
+            not_ids: vec![RecordId::new_episode(1)],
+            kinds: Some(vec![]),
+            key: text(),
+            scope: Some("a".parse().unwrap()),
+            user_id: text(),
+            agent_id: text(),
+            session_id: text(),
+            task_id: text(),
+            working_dir: text(),
+            below: true,
+            tags: vec!["x".into()],
+            outcome: Some(Outcome::Success),
+            source: Some(Source::Task),
+            actor: text(),
+            origin: Some(Origin::User),
+            trust: Some(Trust::Trusted),
+            since: Some(now),
+            until: Some(now),
+            metadata: [("x".into(), MetaValue::Null)].into(),
+            status: Some(Status::Active),
+        };
+        let names: Vec<&str> = filter.conditions().iter().map(Condition::name).collect();
+        let wanted = "ids not_ids kinds key scope user_id agent_id session_id task_id working_dir tags outcome \
+            source actor origin trust since until metadata";
+        assert_eq!(names.join(" "), wanted);
+        let root = Filter { scope: Some(Scope::root()), status: None, ..Filter::default() };
+        assert!(root.is_empty() && !Filter { status: Some(Status::Active), ..Filter::default() }.is_empty());
     }
 
     #[test]
