@@ -2,4 +2,5 @@
 
 mod filter;
 
+pub(crate) use filter::{Condition, TextField};
 pub use filter::{Filter, Kind};
