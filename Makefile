@@ -15,6 +15,11 @@ export OMP_WAIT_POLICY := passive
 
 BENCH = mkdir -p .benchmarks && $(BIN)/python -m pytest benches --benchmark-only --benchmark-json=.benchmarks/run.json -q
 
+COMPARE_SIZES ?= 10000 100000
+COMPARE_ROUNDS ?= 3
+COMPARE_QUESTIONS ?= 500
+EVAL ?=
+
 CRASH = PYTHONPATH=tests $(BIN)/python -m crash
 KILLS ?= 2000
 STOPS ?= 60
@@ -23,7 +28,7 @@ IMAGES ?= 10000
 MINUTES ?= 20
 SEED ?= 1
 
-.PHONY: help demo test test-rust test-python test-long lint fmt bench bench-docs bench-store crash soak build clean
+.PHONY: help demo test test-rust test-python test-long lint fmt bench bench-docs bench-compare bench-store crash soak build clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -76,6 +81,11 @@ soak: build $(VENV)/.test ## six processes for MINUTES (20): memory, file and la
 	$(CRASH) soak --minutes $(MINUTES) --seed $(SEED) --json .benchmarks/soak.json
 	$(CRASH) report docs/reliability.md .benchmarks/soak.json
 
+bench-compare: build $(VENV)/.compare ## the lexical index beside its rivals; COMPARE_SIZES _ENGINES _ROUNDS _QUESTIONS, EVAL
+	PYTHONPATH=benches $(BIN)/python -m compare run --sizes $(COMPARE_SIZES) $(if $(COMPARE_ENGINES),--engines $(COMPARE_ENGINES)) \
+		--rounds $(COMPARE_ROUNDS) --questions $(COMPARE_QUESTIONS) --eval "$(EVAL)" \
+		--json .benchmarks/compare.json --page docs/benchmarks-lexical.md
+
 bench-store: ## the store against bare redb and the sync floor: 100,000 records, several processes, a few minutes
 	cargo bench -p otolith-core --locked --bench store
 
@@ -93,6 +103,11 @@ $(VENV)/.made:
 $(VENV)/.test: $(VENV)/.made pyproject.toml
 	@echo "== Installing what the tests need"
 	$(BIN)/python -m pip install --quiet --group test --group embedder
+	@touch $@
+
+$(VENV)/.compare: $(VENV)/.made pyproject.toml
+	@echo "== Installing the rivals"
+	$(BIN)/python -m pip install --quiet --group compare
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.made pyproject.toml
