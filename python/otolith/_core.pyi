@@ -246,7 +246,7 @@ class Leg:
         """Why it did not; None when it ran."""
     @property
     def candidates(self) -> int:
-        """How many records it found."""
+        """How many records it put forward: its best ones, more than were asked for when two legs are joined."""
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain data."""
     def __eq__(self, other: object, /) -> bool: ...
@@ -731,7 +731,7 @@ class Engine:
 
         Returns:
             format_version (int), created (datetime), records (int, of every scope and status), last_sequence (int),
-            file_bytes (int, 0 in RAM), analyzer (str), unreadable (int: damaged rows), notices (list of str about those).
+            file_bytes (int, 0 in RAM), analyzer (str), unreadable (int: damaged rows), notices (list of str about those and the index).
         """
     def compact(self, *, progress: Callable[[int, int], object] | None = None) -> dict[str, Any]:
         """Puts a file without holes in the place of the store file. Others read all the time, and write but for the last

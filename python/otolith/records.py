@@ -253,12 +253,13 @@ class Keeper(_Counts):
     Attributes:
         path: Its path from the home on.
         kind: `previous` version of a file, `damaged` store, `lost+found`, `backup`, `draft` of another
-            process, or `other`, which otolith did not make.
+            process, `index` of other settings, of another version or that somebody was at work in, or `other`,
+            which otolith did not make.
         bytes: Its size.
     """
 
     path: str
-    kind: Literal["previous", "damaged", "lost+found", "backup", "draft", "other"]
+    kind: Literal["previous", "damaged", "lost+found", "backup", "draft", "index", "other"]
     bytes: int
 
 

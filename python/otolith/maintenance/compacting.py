@@ -23,6 +23,7 @@ STORE = "episodes.redb"
 
 _CURRENT = frozenset({STORE, "holder", "config.toml", ".gitignore"})
 _LOCKS = "locks"
+_INDEX = "index"
 _LOST = "lost+found"
 _DRAFT = re.compile(r"\.episodes\.redb\.[0-9]+(-[0-9]+)*\.new")
 
@@ -46,21 +47,23 @@ def compact(engine: Engine, *, progress: Callable[[int, int | None], object] | N
         after_bytes=done["after_bytes"],
         records=done["records"],
         blocked_us=done["blocked_us"],
-        keepers=keepers(Path(engine.home)),
+        keepers=keepers(Path(engine.home), None if done["index"] is None else Path(done["index"])),
         removed_drafts=tuple(done["removed_drafts"]),
         changed_meanwhile=done["changed_meanwhile"],
     )
 
 
-def keepers(home: Path) -> tuple[Keeper, ...]:
+def keepers(home: Path, index: Path | None = None) -> tuple[Keeper, ...]:
     """The files of a home, other than its current ones, that may hold bytes of forgotten records.
 
     Links are not followed: what they lead to is no file of the home.
 
     Args:
         home: Directory of the memory.
+        index: Directory of the index that was compacted just now.
     """
-    return tuple(_below(home, ()))
+    clean = None if index is None else index.name
+    return tuple(one for one in _below(home, ()) if one.path.split("/")[:2] != [_INDEX, clean])
 
 
 def _below(directory: Path, parts: tuple[str, ...]) -> Iterator[Keeper]:
@@ -78,6 +81,8 @@ def _below(directory: Path, parts: tuple[str, ...]) -> Iterator[Keeper]:
                 yield Keeper(path, "backup", sum(_sizes(directory / entry.name)))
             else:
                 yield from _below(directory / entry.name, inner)
+        elif inner[0] == _INDEX and len(inner) > 1 and not found.st_size:
+            continue  # a lock or a note of use
         elif stat.S_ISREG(found.st_mode) and (kind := _kind(inner)) is not None:
             yield Keeper(path, kind, found.st_size)
 
@@ -87,6 +92,8 @@ def _kind(parts: tuple[str, ...]) -> Any:
     name = parts[-1]
     if parts[0] == _LOST:
         return "lost+found"
+    if parts[0] == _INDEX and len(parts) == 3:
+        return "index"
     if name.endswith((".bak", ".prev")):
         return "previous"
     if len(parts) == 1:

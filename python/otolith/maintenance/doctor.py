@@ -339,7 +339,7 @@ def _of_keepers(home: Path, kept: tuple[Keeper, ...]) -> Iterator[Finding]:
                 if one.path.endswith("/records.jsonl")
                 else "delete it when nothing in it is missed; it may hold what was forgotten",
             )
-        elif one.kind != "previous":
+        elif one.kind not in ("previous", "index"):
             yield Finding(
                 "note",
                 f"{where}: may hold what was forgotten ({one.kind}, {one.bytes} bytes)",

@@ -116,6 +116,14 @@ pub enum Error {
         /// Where and what.
         detail: String,
     },
+    /// Bytes of a saved index are not what was written.
+    #[error("{path}: {detail}. Build the index again from its documents and save it", path = path.display())]
+    IndexCorrupt {
+        /// The damaged file.
+        path: PathBuf,
+        /// Where and what.
+        detail: String,
+    },
     /// Written by a newer version of Otolith.
     #[error(
         "{what} has format {found}, this version reads up to {supported}; upgrade otolith. Nothing was changed"

@@ -14,7 +14,7 @@ pub const FULL_MASS: f64 = 0.15;
 /// Rank constant of reciprocal rank fusion (Cormack, Clarke, Büttcher 2009).
 pub const RRF_K: f64 = 60.0;
 /// How many of the best lexical candidates vouch for the matched mass.
-const MASS_DEPTH: usize = 10;
+pub const MASS_DEPTH: usize = 10;
 
 /// How two legs become one score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -71,8 +71,6 @@ pub struct Candidate {
     pub doc: DocId,
     /// BM25: 0 when no word matched, None when it has no text.
     pub bm25: Option<f32>,
-    /// Share of the query's idf mass it matched, 0 to 1.
-    pub mass: f32,
     /// Cosine, None when it has no vector.
     pub cosine: Option<f32>,
 }
@@ -104,17 +102,13 @@ pub struct Scales {
 }
 
 impl Scales {
-    fn of(candidates: &[Candidate], cosine_floor: f64) -> Self {
-        let mut top: Vec<(f32, f32)> =
-            candidates.iter().filter_map(|c| c.bm25.filter(|s| *s > 0.0).map(|s| (s, c.mass))).collect();
-        if top.len() > MASS_DEPTH {
-            top.select_nth_unstable_by(MASS_DEPTH - 1, |a, b| b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1)));
-            top.truncate(MASS_DEPTH);
-        }
-        let bm25_best = top.iter().map(|(score, _)| f64::from(*score)).fold(0.0, f64::max);
-        let mass = top.iter().map(|(_, mass)| f64::from(*mass)).fold(0.0, f64::max);
-        let cosine_best = candidates.iter().filter_map(|c| c.cosine).map(f64::from).max_by(f64::total_cmp);
-        Self { bm25_best, cosine_best, cosine_floor, confidence: (mass / FULL_MASS).min(1.0) }
+    fn of(candidates: &[Candidate], cosine_floor: f64, mass: f32) -> Self {
+        let best = |raw: fn(&Candidate) -> Option<f32>| {
+            candidates.iter().filter_map(raw).map(f64::from).max_by(f64::total_cmp)
+        };
+        let bm25_best = best(|c| c.bm25).unwrap_or(0.0);
+        let confidence = (f64::from(mass) / FULL_MASS).min(1.0);
+        Self { bm25_best, cosine_best: best(|c| c.cosine), cosine_floor, confidence }
     }
 
     /// Whether the lexical leg found anything.
@@ -147,14 +141,17 @@ impl Scales {
     }
 }
 
-/// Scores every candidate. `cosine_floor` is what unrelated text scores, 0 when that is not known.
+/// Scores every candidate. `cosine_floor` is what unrelated text scores, 0 when that is not known; `mass` the largest
+/// share of the query's idf mass that one of the [`MASS_DEPTH`] best lexical candidates (and those tied with the last)
+/// matched, which only matters when both legs found something.
 pub fn fuse(
     candidates: &[Candidate],
     fusion: Fusion,
     weights: Weights,
     cosine_floor: f64,
+    mass: f32,
 ) -> (Vec<Scored>, Scales) {
-    let scales = Scales::of(candidates, cosine_floor);
+    let scales = Scales::of(candidates, cosine_floor, mass);
     let mut scored: Vec<Scored> = candidates
         .iter()
         .map(|raw| {
@@ -249,12 +246,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn candidate(doc: u32, bm25: Option<f32>, mass: f32, cosine: Option<f32>) -> Candidate {
-        Candidate { doc: DocId(doc), bm25, mass, cosine }
+    fn candidate(doc: u32, bm25: Option<f32>, cosine: Option<f32>) -> Candidate {
+        Candidate { doc: DocId(doc), bm25, cosine }
     }
 
-    fn ranked(candidates: &[Candidate], fusion: Fusion) -> Vec<(u32, f64)> {
-        let (scored, scales) = fuse(candidates, fusion, Weights::default(), 0.0);
+    fn ranked(candidates: &[Candidate], fusion: Fusion, mass: f32) -> Vec<(u32, f64)> {
+        let (scored, scales) = fuse(candidates, fusion, Weights::default(), 0.0, mass);
         select(scored, usize::MAX, |a, b| compare(a, b, &scales).then(a.raw.doc.cmp(&b.raw.doc)))
             .iter()
             .map(|s| (s.raw.doc.0, s.score))
@@ -264,12 +261,12 @@ mod tests {
     #[test]
     fn a_perfect_keyword_match_without_a_vector_reaches_the_top() {
         let pool = [
-            candidate(0, Some(9.0), 1.0, None),
-            candidate(1, Some(0.0), 0.0, Some(0.9)),
-            candidate(2, Some(2.0), 0.2, Some(0.5)),
+            candidate(0, Some(9.0), None),
+            candidate(1, Some(0.0), Some(0.9)),
+            candidate(2, Some(2.0), Some(0.5)),
         ];
         for fusion in [Fusion::Weighted, Fusion::Rrf] {
-            let order = ranked(&pool, fusion);
+            let order = ranked(&pool, fusion, 1.0);
             assert_eq!(order[0].0, 0, "{fusion:?}");
             assert!((order[0].1 - 1.0).abs() < 1e-9, "{fusion:?}");
         }
@@ -277,8 +274,8 @@ mod tests {
 
     #[test]
     fn words_that_match_next_to_nothing_give_their_weight_away() {
-        let pool = [candidate(0, Some(0.5), 0.03, Some(0.1)), candidate(1, Some(0.0), 0.0, Some(0.9))];
-        let order = ranked(&pool, Fusion::Weighted);
+        let pool = [candidate(0, Some(0.5), Some(0.1)), candidate(1, Some(0.0), Some(0.9))];
+        let order = ranked(&pool, Fusion::Weighted, 0.03);
         assert_eq!(order[0].0, 1);
         // confidence .2, lexical weight .1
         assert!((order[0].1 - 0.9).abs() < 1e-6 && (order[1].1 - (0.1 + 0.9 * 0.1 / 0.9)).abs() < 1e-6);
@@ -287,19 +284,19 @@ mod tests {
     #[test]
     fn one_leg_alone_keeps_its_exact_order_below_zero_too() {
         let pool: Vec<Candidate> =
-            [-0.5, -0.1, -0.9].iter().zip(0..).map(|(c, d)| candidate(d, None, 0.0, Some(*c))).collect();
-        let order: Vec<u32> = ranked(&pool, Fusion::Weighted).iter().map(|r| r.0).collect();
+            [-0.5, -0.1, -0.9].iter().zip(0..).map(|(c, d)| candidate(d, None, Some(*c))).collect();
+        let order: Vec<u32> = ranked(&pool, Fusion::Weighted, 0.0).iter().map(|r| r.0).collect();
         assert_eq!(order, [1, 0, 2]);
     }
 
     #[test]
     fn equal_scores_share_a_rank() {
         let pool = [
-            candidate(0, Some(1.0), 1.0, Some(0.5)),
-            candidate(1, Some(1.0), 1.0, Some(0.5)),
-            candidate(2, Some(0.5), 0.5, Some(0.4)),
+            candidate(0, Some(1.0), Some(0.5)),
+            candidate(1, Some(1.0), Some(0.5)),
+            candidate(2, Some(0.5), Some(0.4)),
         ];
-        let order = ranked(&pool, Fusion::Rrf);
+        let order = ranked(&pool, Fusion::Rrf, 1.0);
         assert!((order[0].1 - order[1].1).abs() < 1e-12 && order[1].1 > order[2].1);
     }
 
@@ -315,19 +312,19 @@ mod tests {
         #[test]
         fn scores_are_finite_in_range_and_independent_of_listing_order(
             raw in proptest::collection::vec(
-                (proptest::option::of(0.0..20.0f32), 0.0..1.0f32, proptest::option::of(-1.0..1.0f32)), 0..40),
-            rrf in any::<bool>(), floor in -0.5..0.9f64,
+                (proptest::option::of(0.0..20.0f32), proptest::option::of(-1.0..1.0f32)), 0..40),
+            rrf in any::<bool>(), floor in -0.5..0.9f64, mass in 0.0..1.0f32,
         ) {
             let pool: Vec<Candidate> =
-                raw.iter().zip(0..).map(|((b, m, c), d)| candidate(d, *b, if b.is_some() { *m } else { 0.0 }, *c)).collect();
+                raw.iter().zip(0..).map(|((b, c), d)| candidate(d, *b, *c)).collect();
             let fusion = if rrf { Fusion::Rrf } else { Fusion::Weighted };
-            let (scored, _) = fuse(&pool, fusion, Weights::default(), floor);
+            let (scored, _) = fuse(&pool, fusion, Weights::default(), floor, mass);
             for s in &scored {
                 prop_assert!((0.0..=1.0 + 1e-12).contains(&s.score), "{:?}", s);
             }
             let mut reversed = pool.clone();
             reversed.reverse();
-            let mut other = fuse(&reversed, fusion, Weights::default(), floor).0;
+            let mut other = fuse(&reversed, fusion, Weights::default(), floor, mass).0;
             other.reverse();
             for (a, b) in scored.iter().zip(&other) {
                 prop_assert_eq!(a.score.to_bits(), b.score.to_bits());

@@ -20,7 +20,6 @@
 //! `vector`, `store`, which know nothing of each other; `columns` evaluates what `query` asks over `sections`; `index`
 //! joins words and vectors; `engine` joins index and store.
 
-#[allow(dead_code, unused_imports, reason = "segments are written and read in the next step")]
 mod columns;
 pub mod engine;
 pub mod episode;
@@ -33,7 +32,6 @@ pub mod index;
 pub mod lexical;
 pub mod query;
 pub mod relevance;
-#[allow(dead_code, unused_imports, reason = "segments are written and read in the next step")]
 mod sections;
 pub mod store;
 pub mod text;

@@ -328,6 +328,14 @@ fn what_changes_while_it_runs_is_told() {
     assert!(!holds(&bytes_of_home(home.path()), "SECRET"));
 }
 
+/// Ends the other thread also when this one fails.
+struct Stop(Arc<AtomicBool>);
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn an_exclusive_handle_stays_exclusive_over_a_compaction() {
     let home = tempfile::tempdir().unwrap();
@@ -336,9 +344,10 @@ fn an_exclusive_handle_stays_exclusive_over_a_compaction() {
     let store = Store::open(home.path(), &options).unwrap();
     put(&store, &episode("one")).unwrap();
     let quick = StoreOptions { lock_timeout: Duration::ZERO, ..StoreOptions::default() };
-    let stop = Arc::new(AtomicBool::new(false));
+    let stop = Stop(Arc::new(AtomicBool::new(false)));
     let got_in = std::thread::scope(|scope| {
-        let (home, there) = (home.path(), Arc::clone(&stop));
+        let stop = stop;
+        let (home, there) = (home.path(), Arc::clone(&stop.0));
         let intruder = scope.spawn(move || {
             let mut got_in = 0;
             while !there.load(Ordering::Relaxed) {
@@ -350,7 +359,7 @@ fn an_exclusive_handle_stays_exclusive_over_a_compaction() {
             compact(&store);
         }
         put(&store, &episode("two")).unwrap();
-        stop.store(true, Ordering::Relaxed);
+        drop(stop);
         intruder.join().unwrap()
     });
     assert_eq!(got_in, 0);

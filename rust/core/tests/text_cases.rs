@@ -59,7 +59,9 @@ impl Case {
             }
             (None, Some(doc), Some(query), Some(hits)) => {
                 let mut index = LexicalIndex::new(Bm25Params::default());
-                index.insert(DocId(0), &prepare(&analyzer, &[Field { text: doc, weight_halves: 2 }]));
+                index
+                    .insert(DocId(0), &prepare(&analyzer, &[Field { text: doc, weight_halves: 2 }]))
+                    .unwrap();
                 let found = !index.search(&analyzer.query(query), None).docs.is_empty();
                 (found != hits).then(|| format!("{query:?} in {doc:?}: hits {found}"))
             }

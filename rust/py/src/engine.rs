@@ -637,11 +637,12 @@ impl Engine {
     ///
     /// Returns:
     ///     format_version (int), created (datetime), records (int, of every scope and status), last_sequence (int),
-    ///     file_bytes (int, 0 in RAM), analyzer (str), unreadable (int: damaged rows), notices (list of str about those).
+    ///     file_bytes (int, 0 in RAM), analyzer (str), unreadable (int: damaged rows), notices (list of str about those and the index).
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let info = door::run(py, || self.core.info())?;
         let notice = |(id, reason): (&String, &String)| format!("record {id} cannot be read: {reason}");
         let mut notices: Vec<String> = info.unreadable.iter().map(notice).collect();
+        notices.extend(info.notices.iter().cloned());
         if info.missing > 0 {
             let lost = info.missing;
             notices.push(format!(
@@ -670,7 +671,7 @@ impl Engine {
     ///     before_bytes and after_bytes (int, of the file), records (int), blocked_us (int: how long nobody could write,
     ///     in microseconds), changed_meanwhile (int: records that changed or went while it ran; bytes of their old form may be
     ///     left until the next compaction), removed_drafts (list of str: unfinished files of killed processes that were
-    ///     removed).
+    ///     removed), index (str or None: directory of the index that is free of forgotten words as well).
     ///
     /// Raises:
     ///     StoreCorrupt: A row cannot be read; `otolith verify --repair` comes first.
@@ -683,7 +684,7 @@ impl Engine {
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let job = |wait: &Wait<'_>, told: &mut Progress<'_>| self.core.compact(wait, told);
-        let done = door::work(py, self.lock_timeout(), progress, job)?;
+        let (done, index) = door::work(py, self.lock_timeout(), progress, job)?;
         let drafts: Vec<_> = done.removed_drafts.iter().map(|path| path.as_os_str()).collect();
         let dict = PyDict::new(py);
         dict.set_item("before_bytes", done.before_bytes)?;
@@ -692,6 +693,7 @@ impl Engine {
         dict.set_item("blocked_us", done.blocked.as_micros())?;
         dict.set_item("changed_meanwhile", done.changed_meanwhile)?;
         dict.set_item("removed_drafts", drafts)?;
+        dict.set_item("index", index.as_ref().map(|path| path.as_os_str()))?;
         Ok(dict)
     }
 

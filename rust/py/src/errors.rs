@@ -63,7 +63,7 @@ fn exception(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
             details.set_item("waited_ms", waited_ms)?;
             "StoreLocked"
         }
-        Error::StoreCorrupt { path, detail } => {
+        Error::StoreCorrupt { path, detail } | Error::IndexCorrupt { path, detail } => {
             details.set_item("path", path.as_os_str())?;
             details.set_item("detail", detail)?;
             "StoreCorrupt"

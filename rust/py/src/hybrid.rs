@@ -12,14 +12,15 @@ use otolith_core::index as core;
 use otolith_core::lexical::PreparedDoc;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use std::path::PathBuf;
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError, TryLockResult};
 use std::time::{Duration, Instant};
 
 /// How long a forked child waits for a lock that its parent may have held.
 const CHILD_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Documents that are inserted between two chances for others to search.
-const BATCH: usize = 256;
+/// From so many documents on they make a segment of their own.
+const BATCH: usize = 512;
 
 /// BM25 and cosine over documents in memory. Ids are any strings; ties go to the document inserted first.
 ///
@@ -68,17 +69,31 @@ impl HybridIndex {
         Ok(Some(index.prepare(fields)))
     }
 
-    fn insert_all(&self, documents: &[Document]) -> Result<Vec<core::Inserted>> {
+    /// Small batches one by one; large ones are analysed and made segments while others search.
+    fn insert_all(&self, documents: Vec<Document>) -> Result<Vec<core::Inserted>> {
         let mut done = Vec::with_capacity(documents.len());
-        for batch in documents.chunks(BATCH) {
-            let prepared = batch.iter().map(|document| self.prepare(document.fields.as_deref()));
-            let prepared = prepared.collect::<Result<Vec<_>>>()?;
-            let mut index = self.write()?;
-            for (document, text) in batch.iter().zip(&prepared) {
-                done.push(index.insert(&document.id, text.as_ref(), document.vector.as_deref())?);
+        if documents.len() < BATCH {
+            for document in documents {
+                let text = self.prepare(document.fields.as_deref())?;
+                done.push(self.write()?.insert(&document.id, text.as_ref(), document.vector.as_deref())?);
             }
+            return Ok(done);
         }
+        let mut batch = self.read()?.batch();
+        for document in documents {
+            if batch.is_full() {
+                let full = std::mem::replace(&mut batch, self.read()?.batch());
+                done.extend(self.insert_batch(full)?);
+            }
+            batch.push(document.id, document.fields.as_deref(), document.vector)?;
+        }
+        done.extend(self.insert_batch(batch)?);
         Ok(done)
+    }
+
+    fn insert_batch(&self, mut batch: core::Batch) -> Result<Vec<core::Inserted>> {
+        batch.build()?;
+        self.write()?.insert_batch(batch)
     }
 }
 
@@ -234,7 +249,7 @@ impl HybridIndex {
             }
             documents.push(Document { id, fields, vector });
         }
-        let done = door::run(py, || self.insert_all(&documents))?;
+        let done = door::run(py, || self.insert_all(documents))?;
         Ok(done.into_iter().map(Inserted::from).collect())
     }
 
@@ -259,6 +274,40 @@ impl HybridIndex {
     fn remove(&self, id: &Bound<'_, PyAny>) -> PyResult<bool> {
         let name = text::text("id", id)?;
         door::run(id.py(), || Ok(self.write()?.remove(name)))
+    }
+
+    /// Writes the index to a file, in place of what is there: beside it first, synced, then renamed, so that the file is
+    /// the old or the new one whatever happens.
+    ///
+    /// Args:
+    ///     path: The file.
+    ///
+    /// Raises:
+    ///     StoreError: It cannot be written.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        door::run(py, move || self.read()?.save(&path))
+    }
+
+    /// The index in a file that `save` wrote, with its settings. Words and ids stay in the file and are read as they are
+    /// searched: do not change it, save to it instead.
+    ///
+    /// Args:
+    ///     path: The file.
+    ///
+    /// Raises:
+    ///     FormatTooNew: A newer version wrote it.
+    ///     StoreCorrupt: It is cut short or damaged.
+    ///     StoreError: It cannot be read, or another version's analyzer made its words.
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let index = door::run(py, move || core::HybridIndex::load(&path))?;
+        Ok(Self { index: RwLock::new(index), pid: std::process::id() })
+    }
+
+    /// Makes the index smaller and faster after many changes: documents that were removed or replaced are gone from it
+    /// for good, and `max_doc` is `num_docs`.
+    fn compact(&self, py: Python<'_>) -> PyResult<()> {
+        door::run(py, || self.write()?.compact())
     }
 
     /// The best `k` documents, best first; without query and vector there are none.
@@ -385,7 +434,7 @@ impl HybridIndex {
         door::run(py, || Ok(self.read()?.num_docs()))
     }
 
-    /// Documents that were ever inserted, removed and replaced ones included.
+    /// Documents with those that were removed or replaced and whose place is not used again yet.
     #[getter]
     fn max_doc(&self, py: Python<'_>) -> PyResult<usize> {
         door::run(py, || Ok(self.read()?.max_doc()))

@@ -3,7 +3,7 @@
 use crate::convert::{number, text};
 use crate::door;
 use crate::errors;
-use crate::hit::{Explanation, Parts, parts, parts_dict, parts_from};
+use crate::hit::Explanation;
 use crate::record;
 use otolith_core::error::Result;
 use otolith_core::index as core;
@@ -11,6 +11,7 @@ use otolith_core::lexical::Bm25Params;
 use otolith_core::text::AnalyzerKind;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
+use std::sync::Arc;
 
 /// Settings of a `HybridIndex`.
 ///
@@ -158,13 +159,11 @@ impl Inserted {
 /// One result of a `HybridIndex`.
 #[pyclass(frozen, module = "otolith")]
 pub(crate) struct IndexHit {
-    /// The id it was inserted with.
-    #[pyo3(get)]
-    id: String,
+    id: Arc<str>,
     /// What the results are ordered by, 0 to 1.
     #[pyo3(get)]
     score: f64,
-    parts: Parts,
+    parts: core::Parts,
     explanation: Option<Py<Explanation>>,
 }
 
@@ -173,16 +172,24 @@ impl IndexHit {
 
     pub(crate) fn new(py: Python<'_>, hit: core::HybridHit) -> PyResult<Self> {
         let explanation = hit.explanation.map(|tree| Explanation::new(py, tree)).transpose()?;
-        Ok(Self { id: hit.id, score: hit.score, parts: parts(hit.parts), explanation })
+        Ok(Self { id: hit.id, score: hit.score, parts: hit.parts, explanation })
     }
 }
 
 #[pymethods]
 impl IndexHit {
+    /// The id it was inserted with.
+    #[getter]
+    fn id(&self) -> &str {
+        &self.id
+    }
+
     /// Raw scores `bm25` and `cosine`, scaled ones `lexical` and `vector`, as far as they count; a new dict each time.
     #[getter]
     fn parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        parts_dict(py, &self.parts)
+        let dict = PyDict::new(py);
+        self.parts.named().try_for_each(|(name, value)| dict.set_item(name, value))?;
+        Ok(dict)
     }
 
     /// How the score came about, when `explain=True` was asked for.
@@ -194,12 +201,12 @@ impl IndexHit {
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
         let Ok(other) = other.cast_exact::<Self>() else { return false };
         let other = other.get();
-        (&self.id, self.score, &self.parts) == (&other.id, other.score, &other.parts)
+        (&self.id, self.score, self.parts) == (&other.id, other.score, other.parts)
             && self.explanation.as_ref().map(Py::get) == other.explanation.as_ref().map(Py::get)
     }
 
     fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
-        (&self.id, self.score).into_pyobject(py)?.hash()
+        (&*self.id, self.score).into_pyobject(py)?.hash()
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
@@ -218,6 +225,13 @@ impl IndexHit {
         parts: &Bound<'_, PyDict>,
         explanation: Option<Py<Explanation>>,
     ) -> PyResult<Self> {
-        Ok(Self { id, score, parts: parts_from(parts)?, explanation })
+        let part = |name| parts.get_item(name)?.map(|value| value.extract()).transpose();
+        let parts = core::Parts {
+            bm25: part("bm25")?,
+            cosine: part("cosine")?,
+            lexical: part("lexical")?,
+            vector: part("vector")?,
+        };
+        Ok(Self { id: id.into(), score, parts, explanation })
     }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Leg {
     ran: bool,
     /// Why it did not; None when it ran.
     reason: Option<String>,
-    /// How many records it found.
+    /// How many records it put forward: its best ones, more than were asked for when two legs are joined.
     candidates: usize,
 }
 

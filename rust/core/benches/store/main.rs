@@ -192,7 +192,7 @@ impl Bench {
         // A copy has no holes: what is measured is what compaction makes of the import.
         let engine = open(&self.home, false);
         let started = Instant::now();
-        let done = engine.compact(&Wait::default(), &mut |_, _| false).unwrap();
+        let (done, _) = engine.compact(&Wait::default(), &mut |_, _| false).unwrap();
         let seconds = started.elapsed().as_secs_f64();
         let after = done.after_bytes as f64 / 1e6;
         let (given, stored) = self.stored;

@@ -45,7 +45,7 @@ macro_rules! sections {
 
 impl Field {
     /// All of them; the position of each is `self as usize`.
-    pub(super) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Status,
         Self::Outcome,
         Self::Source,
@@ -82,7 +82,7 @@ impl Field {
     }
 
     /// The text of a record; the root scope is no text.
-    pub(super) fn of(self, episode: &Episode) -> Option<&str> {
+    pub(crate) fn of(self, episode: &Episode) -> Option<&str> {
         match self {
             Self::Status => Some(episode.status.as_str()),
             Self::Outcome => episode.outcome.map(Outcome::as_str),

@@ -54,7 +54,6 @@ pub(crate) use field::Field;
 pub(crate) use merge::merge;
 pub(crate) use select::{Effect, Selection};
 
-use crate::episode::Status;
 use crate::error::Result;
 use crate::ids::{DocId, RecordId};
 use crate::sections::{Numbers, SectionName, Sections};
@@ -191,11 +190,6 @@ impl Columns {
     pub(crate) fn ordinal(&self, field: Field, doc: DocId) -> Option<usize> {
         let column = self.fields[field as usize].as_ref()?;
         column.ordinals.index(doc).filter(|rank| *rank < column.values.len())
-    }
-
-    /// Whether every document is active.
-    pub(crate) fn all_active(&self) -> bool {
-        self.is_everywhere(Field::Status, Status::Active.as_str())
     }
 
     /// The documents of `within` whose record ids lie between the two, both excluded, in order of the ids.

@@ -10,6 +10,9 @@ const K1: f32 = 1.0;
 /// b of records: turns and notes differ less in length than in how much they say.
 const B: f32 = 0.5;
 
+/// Version of what is searched of a record and with what weight: part of the identity of an index.
+pub(super) const WEIGHTS: &str = "w1";
+
 /// Field weights, in halves.
 const TITLE: u8 = 6;
 const LABEL: u8 = 6;

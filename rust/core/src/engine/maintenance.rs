@@ -3,15 +3,32 @@
 use super::Engine;
 use crate::error::{Error, Result};
 use crate::store::{BackedUp, Compacted, Progress, Wait};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 impl Engine {
-    /// Puts a file without holes in the place of the present one, while others read and write.
+    /// Puts a file without holes in the place of the present one, while others read and write. Then the index on disk is
+    /// made of one segment, without the words of what was forgotten. Gives the directory that is free of those, None
+    /// when there is no index or when it cannot be done now, which is told by [`Engine::info`].
     ///
     /// # Errors
-    /// As [`crate::store::Store::compact`].
-    pub fn compact(&self, wait: &Wait<'_>, progress: &mut Progress<'_>) -> Result<Compacted> {
-        self.store.compact(wait, progress)
+    /// As [`crate::store::Store::compact`]; [`Error::Interrupted`] also while the index is waited for, the store being
+    /// compacted then.
+    pub fn compact(
+        &self,
+        wait: &Wait<'_>,
+        progress: &mut Progress<'_>,
+    ) -> Result<(Compacted, Option<PathBuf>)> {
+        let compacted = self.store.compact(wait, progress)?;
+        // After the store: what was forgotten before is in neither file.
+        let clean = match self.compact_index(wait) {
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error) => {
+                self.upkeep.notice(format!("the index was not compacted: {error}"));
+                None
+            }
+            Ok(clean) => clean,
+        };
+        Ok((compacted, clean))
     }
 
     /// Writes the whole store as it is at one moment to `dest`, while others read and write.

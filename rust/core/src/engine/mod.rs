@@ -10,6 +10,9 @@ mod read;
 mod recall;
 mod report;
 mod served;
+mod upkeep;
+#[cfg(test)]
+mod upkeep_tests;
 mod vectors;
 mod verify;
 mod write;
@@ -22,6 +25,7 @@ pub use write::{Put, Written};
 
 use crate::episode::{Origin, Scope};
 use crate::error::{Error, Result};
+use crate::index::disk::Directory;
 use crate::store::{Durability, Mode, Network, STORE_FILE, Store, StoreOptions, Wait};
 use crate::text::{Analyzer, AnalyzerKind, Language};
 use crate::time::{Clock, Moment, SystemClock};
@@ -32,6 +36,7 @@ use std::io::{ErrorKind, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
+use upkeep::Upkeep;
 
 /// How a home is opened, and what the handle may see and write.
 #[derive(Debug, Clone)]
@@ -86,6 +91,7 @@ pub struct Engine {
     served: RwLock<Served>,
     /// Held while the copy in memory is brought up to date, so that one thread does the work.
     catching_up: Mutex<()>,
+    upkeep: Upkeep,
 }
 
 /// Facts about a handle and its home.
@@ -107,6 +113,8 @@ pub struct Info {
     pub unreadable: BTreeMap<String, String>,
     /// Records that the store counts and nobody finds: a page of the file is damaged.
     pub missing: u64,
+    /// What went wrong with the index without stopping anything, oldest first.
+    pub notices: Vec<String>,
 }
 
 impl Engine {
@@ -129,7 +137,10 @@ impl Engine {
         if is_new {
             keep_out_of_git(home)?;
         }
-        Ok(Self::over(store, options))
+        let mut engine = Self::over(store, options);
+        let shape = format!("{}-{}", engine.analyzer.id(), document::WEIGHTS);
+        engine.upkeep = Upkeep::of(Directory::new(home, &shape), !engine.options.read_only);
+        Ok(engine)
     }
 
     /// A memory that lives in RAM and ends with the handle.
@@ -148,6 +159,7 @@ impl Engine {
             analyzer: Analyzer::new(AnalyzerKind::Default, Language::English),
             served: RwLock::new(Served::default()),
             catching_up: Mutex::new(()),
+            upkeep: Upkeep::default(),
         }
     }
 
@@ -196,6 +208,7 @@ impl Engine {
                 analyzer: self.analyzer.id().to_string(),
                 unreadable,
                 missing,
+                notices: self.upkeep.notices(),
             })
         })
     }
@@ -213,6 +226,7 @@ impl Engine {
     /// # Errors
     /// As [`Store::close`].
     pub fn close(&self) -> Result<()> {
+        self.upkeep.stop();
         self.store.close()
     }
 
@@ -223,15 +237,28 @@ impl Engine {
 
     /// The copy in memory, brought up to the last commit of any process.
     fn served(&self) -> Result<RwLockReadGuard<'_, Served>> {
+        let (served, changed) = self.current()?;
+        if !changed {
+            return Ok(served);
+        }
+        drop(served);
+        self.take_care();
+        Ok(self.current()?.0)
+    }
+
+    /// The same without any care of the index, and whether anything had to be applied.
+    fn current(&self) -> Result<(RwLockReadGuard<'_, Served>, bool)> {
+        let mut changed = false;
         loop {
             let position = self.store.read(served::position)?;
             {
                 let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
                 if served.is_current(position) {
-                    return Ok(served);
+                    return Ok((served, changed));
                 }
             }
             self.catch_up()?;
+            changed = true;
         }
     }
 
@@ -246,14 +273,14 @@ impl Engine {
         };
         if let Some(update) = update {
             let mut served = self.served.write().unwrap_or_else(PoisonError::into_inner);
-            if matches!(served.apply(update), Ok(true)) && !served.is_wasteful() {
+            if matches!(served.apply(update), Ok(true)) {
                 return Ok(());
             }
         }
-        // The copy is of another history or embedder, or most of its numbers are dead. It goes first: two at once would
-        // leave the process with the memory of two.
+        // The copy is of another history or embedder. It goes first: two at once would leave the process with the
+        // memory of two.
         *self.served.write().unwrap_or_else(PoisonError::into_inner) = Served::default();
-        let fresh = served::build(&self.store, &self.analyzer, embedder.as_deref())?;
+        let fresh = self.new_copy()?;
         *self.served.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }

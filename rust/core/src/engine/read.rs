@@ -49,26 +49,23 @@ impl Engine {
         after: Option<RecordId>,
         limit: usize,
     ) -> Result<(Vec<Episode>, Option<RecordId>)> {
-        let (ids, from): (Vec<RecordId>, _) = {
-            let copy = self.served()?;
-            let allowed = self.allowed(&copy, filter).docs;
-            let keep = |(doc, record): (crate::ids::DocId, &served::Record)| {
-                allowed.contains(doc.index()).then_some(record.fields.id)
+        let (ids, episodes, more) = loop {
+            let (ids, from): (Vec<RecordId>, _) = {
+                let copy = self.served()?;
+                let allowed = copy.select(filter, &self.options.scope).docs;
+                let rows = copy.in_order(&allowed, newest_first, after, limit.saturating_add(1));
+                (rows.into_iter().map(|row| row.id).collect(), copy.position())
             };
-            let ids = match (newest_first, after) {
-                (false, after) => copy.records(after).filter_map(keep).take(limit + 1).collect(),
-                (true, None) => copy.records(None).rev().filter_map(keep).take(limit + 1).collect(),
-                (true, Some(edge)) => {
-                    copy.records_before(edge).rev().filter_map(keep).take(limit + 1).collect()
-                }
-            };
-            (ids, copy.position())
+            let more = ids.len() > limit;
+            let mut ids = ids;
+            ids.truncate(limit);
+            match self.known(&ids, from) {
+                Err(lost) => self.distrust(lost)?,
+                Ok(episodes) => break (ids, episodes, more),
+            }
         };
-        let more = ids.len() > limit;
-        let ids = &ids[..ids.len().min(limit)];
         // A record that went away since is simply not there.
-        let episodes = self.known(ids, from)?.into_iter().flatten().collect();
-        Ok((episodes, ids.last().copied().filter(|_| more)))
+        Ok((episodes.into_iter().flatten().collect(), ids.last().copied().filter(|_| more)))
     }
 
     /// How many records the filter leaves.
@@ -77,7 +74,7 @@ impl Engine {
     /// Store errors.
     pub fn count(&self, filter: &Filter) -> Result<usize> {
         let served = self.served()?;
-        Ok(self.allowed(&served, filter).docs.count_ones(..))
+        Ok(served.select(filter, &self.options.scope).docs.count_ones(..))
     }
 
     /// Reads records that the copy at `from` knows; None for each that went away since. One that is not found

@@ -4,7 +4,6 @@ use super::Engine;
 use super::report::{Analysis, Coverage, FilterEffect, Hit, LegReport, Report};
 use super::served::{Served, VectorState};
 use super::vectors::NO_VECTORS;
-use crate::episode::Status;
 use crate::error::{Error, Result};
 use crate::fusion::{self, Fusion, Scored, Weights};
 use crate::ids::{DocId, RecordId};
@@ -13,7 +12,6 @@ use crate::query::Filter;
 use crate::relevance;
 use crate::text::Query;
 use crate::vector::UnitRow;
-use fixedbitset::FixedBitSet;
 use std::cmp::Reverse;
 use std::time::Instant;
 
@@ -110,7 +108,13 @@ impl Engine {
                 (self.search(&served, ask)?, served.position())
             };
             let ids: Vec<RecordId> = found.iter().map(|f| f.id).collect();
-            let episodes = self.known(&ids, from)?;
+            let episodes = match self.known(&ids, from) {
+                Err(lost) => {
+                    self.distrust(lost)?;
+                    continue;
+                }
+                Ok(episodes) => episodes,
+            };
             // A record that went away between ranking and reading: ask again, a few times.
             if episodes.iter().any(Option::is_none) && attempt < ATTEMPTS {
                 continue;
@@ -129,7 +133,7 @@ impl Engine {
     }
 
     fn search(&self, served: &Served, ask: &Recall<'_>) -> Result<(Report, Vec<Found>)> {
-        let allowed = self.allowed(served, &ask.filter);
+        let allowed = served.select(&ask.filter, &self.options.scope);
         let text = ask.query.map(str::trim).filter(|text| !text.is_empty());
         let query = text.map(|text| self.analyzer.query(text)).filter(|query| !query.is_empty());
         let (vector, vector_reason) = self.query_vector(served, ask)?;
@@ -148,31 +152,33 @@ impl Engine {
             hits: Vec::new(),
             legs: vec![leg("lexical", lexical_reason.map(ToOwned::to_owned)), leg("vector", vector_reason)],
             analysis,
-            filters: allowed.effects,
+            filters: allowed.effects.iter().map(|e| FilterEffect { name: e.name, left: e.left }).collect(),
             asked_for: ask.k,
             considered: allowed.docs.count_ones(..),
-            served: allowed.served,
+            served: allowed.total,
             below_relevance: 0,
             unreadable: served.left_out(),
             coverage: self.coverage_of(served),
             elapsed_us: 0,
         };
         let Some(index) = served.index().filter(|_| ask.k > 0) else { return Ok((report, Vec::new())) };
-        let newest = |doc: DocId| served.record(doc).map(|r| (Reverse(r.fields.occurred_at), r.fields.id));
+        let newest = |doc: DocId| (Reverse(served.occurred_at(doc)), served.id(doc));
         if query.is_none() && vector.is_none() {
             // Words that hold nothing to search, or a leg that cannot run, find nothing; no question at all lists.
             let found = if ask.query.is_none() && ask.vector.is_none() {
-                list(&allowed.docs, ask.k, newest)
+                served.newest(&allowed.docs, ask.k)
             } else {
                 Vec::new()
             };
-            let found = found.into_iter().filter_map(|doc| Some(plain(served.record(doc)?.fields.id)));
+            let found = found.into_iter().filter_map(|doc| served.id(doc).map(plain));
             return Ok((report, found.collect()));
         }
         let question = Ask {
             query: query.as_ref(),
             vector: vector.as_ref(),
             allowed: (!allowed.all).then_some(&allowed.docs),
+            // A floor may leave out any of the best: then all that match are judged.
+            k: if ask.min_relevance > 0.0 { usize::MAX } else { ask.k },
             fusion: ask.fusion,
             weights: ask.weights,
             centred: true,
@@ -183,6 +189,7 @@ impl Engine {
         let scored = std::mem::take(&mut ranking.scored);
         let judge = Judge {
             index,
+            ranking: &ranking,
             mean: vector.as_ref().and_then(|_| index.vectors().mean()),
             vector: vector.as_ref(),
         };
@@ -190,8 +197,8 @@ impl Engine {
         report.below_relevance = below;
         let best = fusion::select(scored, ask.k, ranking.order(newest));
         let found = best.iter().filter_map(|scored| {
-            let id = served.record(scored.raw.doc)?.fields.id;
-            Some(Found { id, hit: describe(index, &question, &ranking, &judge, scored, ask.explain) })
+            let id = served.id(scored.raw.doc)?;
+            Some(Found { id, hit: describe(index, &question, &judge, scored, ask.explain) })
         });
         let found = found.collect();
         Ok((report, found))
@@ -221,47 +228,9 @@ impl Engine {
         Ok((Some(row), None))
     }
 
-    /// The records of this handle that a filter leaves, with the effect of each condition.
-    pub(super) fn allowed(&self, served: &Served, filter: &Filter) -> Allowed {
-        let conditions = filter.conditions();
-        let everything = self.options.scope.is_root() && filter.status.is_none() && served.all_active();
-        if everything && conditions.is_empty() {
-            let docs = served.index().map_or_else(FixedBitSet::new, |index| index.live().clone());
-            let total = docs.count_ones(..);
-            return Allowed { docs, served: total, all: true, effects: Vec::new() };
-        }
-        let mut effects: Vec<FilterEffect> =
-            conditions.iter().map(|c| FilterEffect { name: c.name(), left: 0 }).collect();
-        let mut docs = FixedBitSet::with_capacity(served.index().map_or(0, Index::max_doc));
-        let mut total = 0;
-        for (doc, record) in served.by_doc() {
-            let fields = &record.fields;
-            if !filter.serves(fields) || !self.options.scope.contains(&fields.scope) {
-                continue;
-            }
-            total += 1;
-            let mut all = true;
-            for (condition, effect) in conditions.iter().zip(&mut effects) {
-                let holds = condition.holds(fields);
-                effect.left += usize::from(holds);
-                all &= holds;
-            }
-            docs.set(doc.index(), all);
-        }
-        Allowed { docs, served: total, all: false, effects }
-    }
-
     /// Coverage over the records of this handle.
     pub(super) fn coverage_of(&self, served: &Served) -> Coverage {
-        let mut states = served.active();
-        if !self.options.scope.is_root() {
-            states = [0; VectorState::COUNT];
-            for (_, record) in served.by_doc() {
-                let inside = self.options.scope.contains(&record.fields.scope);
-                states[record.vectors as usize] +=
-                    usize::from(inside && record.fields.status == Status::Active);
-            }
-        }
+        let states = served.states(&self.options.scope);
         let count = |state: VectorState| states[state as usize];
         Coverage {
             total: states.iter().sum(),
@@ -274,15 +243,6 @@ impl Engine {
             embedder: self.embedder().or_else(|| served.embedder().map(|e| e.fingerprint.clone())),
         }
     }
-}
-
-/// What a filter leaves.
-pub(super) struct Allowed {
-    pub(super) docs: FixedBitSet,
-    served: usize,
-    /// Nothing is left out: the legs need not look.
-    all: bool,
-    effects: Vec<FilterEffect>,
 }
 
 fn leg(name: &'static str, reason: Option<String>) -> LegReport {
@@ -300,14 +260,6 @@ fn surfaces(query: &Query) -> Vec<String> {
     words
 }
 
-/// The first `k` documents in the order of their keys.
-fn list<K: Ord>(docs: &FixedBitSet, k: usize, key: impl Fn(DocId) -> K) -> Vec<DocId> {
-    let mut all: Vec<DocId> = docs.ones().map(|doc| DocId(doc as u32)).collect();
-    all.sort_by_key(|doc| key(*doc));
-    all.truncate(k);
-    all
-}
-
 fn plain(id: RecordId) -> Found {
     let hit = Unfetched {
         score: 0.0,
@@ -322,13 +274,14 @@ fn plain(id: RecordId) -> Found {
 /// Judges relevance, which needs more than the score.
 struct Judge<'a> {
     index: &'a Index,
+    ranking: &'a Ranking<'a>,
     mean: Option<Vec<f64>>,
     vector: Option<&'a UnitRow>,
 }
 
 impl Judge<'_> {
     fn relevance(&self, scored: &Scored) -> f64 {
-        let mass = f64::from(scored.raw.mass);
+        let mass = f64::from(self.ranking.mass(scored.raw.doc));
         match (self.vector, &self.mean) {
             (Some(query), Some(mean)) if scored.raw.cosine.is_some() => {
                 let rows = self.index.vectors().rows_of(scored.raw.doc);
@@ -351,19 +304,12 @@ impl Judge<'_> {
     }
 }
 
-fn describe(
-    index: &Index,
-    ask: &Ask<'_>,
-    ranking: &Ranking,
-    judge: &Judge<'_>,
-    scored: &Scored,
-    explain: bool,
-) -> Unfetched {
+fn describe(index: &Index, ask: &Ask<'_>, judge: &Judge<'_>, scored: &Scored, explain: bool) -> Unfetched {
     Unfetched {
         score: scored.score,
         relevance: judge.relevance(scored),
-        parts: index::parts(scored),
-        matched_terms: ask.query.map_or_else(Vec::new, |q| index.lexical().matched_terms(q, scored.raw.doc)),
-        explanation: explain.then(|| index.explain(ask, ranking, scored)),
+        parts: index::Parts::of(scored).named().collect(),
+        matched_terms: judge.ranking.matched_terms(scored.raw.doc),
+        explanation: explain.then(|| index.explain(ask, judge.ranking, scored)),
     }
 }

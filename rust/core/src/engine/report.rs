@@ -36,7 +36,7 @@ pub struct LegReport {
     pub ran: bool,
     /// Why it did not.
     pub reason: Option<String>,
-    /// How many records it found.
+    /// How many records it put forward: its best ones, more than were asked for when two legs are joined.
     pub candidates: usize,
 }
 

@@ -2,10 +2,11 @@
 
 use super::Engine;
 use super::report::Coverage;
-use super::served::{Record, Served, VectorState};
+use super::served::{Served, VectorState};
 use crate::episode::{EmbeddedText, Episode, Status};
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
+use crate::query::Filter;
 use crate::store::{Embedded, EmbedderRow, EmbeddingRow, GIVEN, NO_EMBEDDER, ReadView, Wait, WriteView};
 use crate::vector::{MAX_DIM, Refusal, UnitRow};
 use std::collections::BTreeMap;
@@ -125,8 +126,10 @@ impl Engine {
         self.require_embedder()?;
         let ids: Vec<RecordId> = {
             let served = self.served()?;
-            let wanting = served.records(after).filter(|(_, record)| self.wants_vector(record));
-            wanting.take(limit).map(|(_, record)| record.fields.id).collect()
+            let within = served.select(&Filter::default(), &self.options.scope).docs;
+            let wanting = |state| matches!(state, VectorState::Pending | VectorState::Stale);
+            let rows = served.in_order_where(&within, false, after, limit, wanting);
+            rows.into_iter().map(|row| row.id).collect()
         };
         self.texts_of(&ids)
     }
@@ -160,12 +163,6 @@ impl Engine {
             }
             Ok(pending)
         })
-    }
-
-    fn wants_vector(&self, record: &Record) -> bool {
-        matches!(record.vectors, VectorState::Pending | VectorState::Stale)
-            && record.fields.status == Status::Active
-            && self.options.scope.contains(&record.fields.scope)
     }
 
     fn texts_of(&self, ids: &[RecordId]) -> Result<Vec<PendingText>> {
@@ -336,7 +333,8 @@ fn readable(view: &ReadView<'_>, number: u32, id: RecordId) -> Result<Vec<Embedd
     }
 }
 
-fn home_embedder(view: &ReadView<'_>) -> Result<Option<EmbedderRow>> {
+/// The embedder the home belongs to.
+pub(super) fn home_embedder(view: &ReadView<'_>) -> Result<Option<EmbedderRow>> {
     match view.home_embedder()? {
         Some(number) => view.embedder(number),
         None => Ok(None),

@@ -3,6 +3,7 @@
 use super::Engine;
 use super::served::{self, Served};
 use crate::error::Result;
+use crate::index::Index;
 use crate::lexical::Readable;
 use crate::store::{Problem, ProblemKind, Verified};
 use std::sync::PoisonError;
@@ -25,6 +26,20 @@ impl Engine {
     /// # Errors
     /// When the store cannot be read.
     pub fn verify_index(&self) -> Result<Vec<Problem>> {
+        if let Some(damage) = self.index_damage() {
+            let detail = if self.options.read_only {
+                format!("{damage}; open the memory writable once to build the index anew")
+            } else {
+                self.rebuild()?;
+                format!("{damage}; the index was built anew")
+            };
+            return Ok(vec![Problem {
+                kind: ProblemKind::Index,
+                table: String::new(),
+                id: String::new(),
+                detail,
+            }]);
+        }
         if self.served.read().unwrap_or_else(PoisonError::into_inner).index().is_none() {
             return Ok(Vec::new());
         }
@@ -57,41 +72,39 @@ fn differences(served: &Served, fresh: &Served) -> Vec<Problem> {
     if words.doc_freqs() != other_words.doc_freqs() {
         tell(String::new(), "the index counts terms otherwise than the store has them");
     }
-    let mut have = served.records(None).peekable();
-    let mut want = fresh.records(None).peekable();
+    let all = |copy: &Served, index: &Index| copy.in_order(index.live(), false, None, usize::MAX);
+    let (have, want) = (all(served, index), all(fresh, other));
+    let (mut have, mut want) = (have.iter().peekable(), want.iter().peekable());
     loop {
         let (held, wanted) = match (have.peek(), want.peek()) {
             (None, None) => break,
-            (Some((_, record)), Some((_, expected))) if record.fields.id == expected.fields.id => {
-                (have.next(), want.next())
-            }
-            (Some((_, record)), expected) if expected.is_none_or(|(_, e)| record.fields.id < e.fields.id) => {
-                (have.next(), None)
-            }
+            (Some(row), Some(expected)) if row.id == expected.id => (have.next(), want.next()),
+            (Some(row), expected) if expected.is_none_or(|e| row.id < e.id) => (have.next(), None),
             _ => (None, want.next()),
         };
-        let (Some((doc, record)), Some((twin, expected))) = (held, wanted) else {
-            let (known, detail) = match held {
-                Some(held) => (Some(held), "the index has a record that the store has not"),
-                None => (wanted, "the index has not the record"),
+        let (Some(row), Some(twin)) = (held, wanted) else {
+            let detail = match held {
+                Some(_) => "the index has a record that the store has not",
+                None => "the index has not the record",
             };
-            if let Some((_, record)) = known {
-                tell(record.fields.id.to_string(), detail);
+            if let Some(row) = held.or(wanted) {
+                tell(row.id.to_string(), detail);
             }
             continue;
         };
-        let id = || record.fields.id.to_string();
-        if record.fields != expected.fields {
-            tell(id(), "the index has other fields of the record than the store");
+        let in_memory = (served.record(row.doc), fresh.record(twin.doc));
+        let other_record = matches!(in_memory, (Some(own), Some(twin)) if own.fields != twin.fields);
+        if other_record || served.fields(row.doc) != fresh.fields(twin.doc) {
+            tell(row.id.to_string(), "the index has other fields of the record than the store");
         }
-        if words.document(doc) != other_words.document(twin)
-            || words.doc_len(doc) != other_words.doc_len(twin)
+        if words.document(row.doc) != other_words.document(twin.doc)
+            || words.doc_len(row.doc) != other_words.doc_len(twin.doc)
         {
-            tell(id(), "the index has other words of the record than the store");
+            tell(row.id.to_string(), "the index has other words of the record than the store");
         }
-        let same_rows = index.vectors().rows_of(doc).eq(other.vectors().rows_of(twin));
-        if record.vectors != expected.vectors || !same_rows {
-            tell(id(), "the index has other vectors of the record than the store");
+        let same_rows = index.vectors().rows_of(row.doc).eq(other.vectors().rows_of(twin.doc));
+        if row.vectors != twin.vectors || !same_rows {
+            tell(row.id.to_string(), "the index has other vectors of the record than the store");
         }
     }
     if index.vectors().mean() != other.vectors().mean() {

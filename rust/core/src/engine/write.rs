@@ -238,12 +238,8 @@ impl Engine {
     pub fn forget_where(&self, wait: &Wait<'_>, filter: Filter, dry_run: bool) -> Result<Vec<RecordId>> {
         let ids: Vec<RecordId> = {
             let served = self.served()?;
-            let allowed = self.allowed(&served, &filter).docs;
-            served
-                .records(None)
-                .filter(|(doc, _)| allowed.contains(doc.index()))
-                .map(|(_, r)| r.fields.id)
-                .collect()
+            let allowed = served.select(&filter, &self.options.scope).docs;
+            served.in_order(&allowed, false, None, usize::MAX).into_iter().map(|row| row.id).collect()
         };
         if dry_run || ids.is_empty() {
             return Ok(ids);

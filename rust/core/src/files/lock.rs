@@ -12,7 +12,18 @@ use std::path::Path;
 pub(crate) struct LockFile {
     // Before the file: the registration must go before the descriptor is closed.
     _registration: Option<Registration>,
-    _file: File,
+    file: File,
+    pid: u32,
+}
+
+impl Drop for LockFile {
+    /// Closing alone would leave the lock to a child that another thread is just starting, until that begins its own
+    /// program: tests under load met a lock that nobody had any more.
+    fn drop(&mut self) {
+        if self.pid == std::process::id() {
+            let _ = self.file.unlock();
+        }
+    }
 }
 
 impl LockFile {
@@ -61,6 +72,36 @@ impl LockFile {
         let registration = Some(fork::register(std::os::fd::AsRawFd::as_raw_fd(&file)));
         #[cfg(not(unix))]
         let registration = None;
-        Ok(Some(Self { _registration: registration, _file: file }))
+        Ok(Some(Self { _registration: registration, file, pid: std::process::id() }))
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn a_lock_that_was_given_back_is_free_though_others_start_processes() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("lock");
+        let done = AtomicBool::new(false);
+        let missed = std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        std::process::Command::new("true").status().unwrap();
+                    }
+                });
+            }
+            let take = || LockFile::try_take(&path, home.path(), |error| Error::Internal(error.to_string()));
+            let missed = (0..2_000).filter(|_| !matches!(take(), Ok(Some(_)))).count();
+            done.store(true, Ordering::Relaxed);
+            missed
+        });
+        assert_eq!(missed, 0);
+        let held = LockFile::try_take(&path, home.path(), |error| Error::Internal(error.to_string()));
+        let other = LockFile::try_take(&path, home.path(), |error| Error::Internal(error.to_string()));
+        assert!(matches!((held, other), (Ok(Some(_)), Ok(None))));
     }
 }

@@ -1,21 +1,21 @@
 //! Lexical and vector index over one numbering of documents, and the two together ranked.
 
-#[allow(dead_code, unused_imports, reason = "the engine uses it in the next step")]
 pub(crate) mod disk;
 mod hybrid;
 mod ranking;
 
-pub use hybrid::{HybridHit, HybridIndex, IndexParams, Inserted, Search};
-pub(crate) use hybrid::{parts, query_refused, query_row};
+pub use hybrid::{Batch, HybridHit, HybridIndex, IndexParams, Inserted, Parts, Search};
+pub(crate) use hybrid::{query_refused, query_row};
 pub use ranking::{Ask, Ranking};
 
 use crate::error::{Error, Result};
 use crate::ids::DocId;
-use crate::lexical::{Bm25Params, LexicalIndex, PreparedDoc};
-use crate::vector::{Refusal, VectorSet};
+use crate::lexical::{Bm25Params, DROPPED, LexicalIndex, NewSegment, PreparedDoc, Segment};
+use crate::vector::{Refusal, VectorSegment, VectorSet};
 use fixedbitset::FixedBitSet;
 
-/// Documents with words, vectors, or both. Numbers are given in order of insertion and never reused.
+/// Documents with words, vectors, or both. Numbers are given in order of insertion and not reused; the owner may give
+/// all documents new ones.
 #[derive(Debug)]
 pub struct Index {
     lexical: LexicalIndex,
@@ -37,22 +37,118 @@ impl Index {
         }
     }
 
+    /// An index of `count` documents; those `without` text have no place among the words.
+    pub(crate) fn of_words(
+        lexical: LexicalIndex,
+        dim: Option<usize>,
+        count: u32,
+        without: FixedBitSet,
+    ) -> Self {
+        let mut live = FixedBitSet::with_capacity(count as usize);
+        live.insert_range(..);
+        let mut texts = without;
+        texts.toggle_range(..);
+        Self { lexical, vectors: VectorSet::new(dim), live, texts }
+    }
+
+    /// Whether a document was given text, be it without a single term.
+    pub(crate) fn has_text(&self, doc: DocId) -> bool {
+        self.texts.contains(doc.index())
+    }
+
+    /// An index over segments, numbered one after the other, without the documents that are dead in each; all of them
+    /// have text. Their vectors have the width `dim`.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] when the vectors of a segment have another width.
+    pub(crate) fn over<'s>(
+        params: Bm25Params,
+        dim: Option<usize>,
+        segments: impl Iterator<Item = (Segment, Option<VectorSegment>, &'s FixedBitSet)>,
+    ) -> Result<Self> {
+        let segments: Vec<_> = segments.collect();
+        let mut vectors = VectorSet::new(dim);
+        let mut live = FixedBitSet::new();
+        for (words, rows, dead) in &segments {
+            let first = live.len();
+            live.grow(first + words.num_docs() as usize);
+            live.insert_range(first..);
+            dead.ones()
+                .take_while(|doc| *doc < words.num_docs() as usize)
+                .for_each(|doc| live.remove(first + doc));
+            vectors
+                .add_segment(rows.clone(), words.num_docs(), dead)
+                .map_err(|refusal| Error::Internal(format!("the vectors of a segment: {refusal}")))?;
+        }
+        let words = segments.iter().map(|(words, _, dead)| (words.clone(), *dead));
+        Ok(Self { lexical: LexicalIndex::of_segments(params, words), vectors, texts: live.clone(), live })
+    }
+
     /// Adds a document, with text if it has any.
     ///
     /// # Errors
     /// [`Error::InvalidInput`] when four billion documents have been added.
     pub fn add(&mut self, text: Option<&PreparedDoc>) -> Result<DocId> {
-        let number = u32::try_from(self.live.len()).ok().filter(|n| *n < u32::MAX - 1).ok_or_else(|| {
-            Error::invalid("index", "holds as many documents as it can number; build a new one")
-        })?;
-        let doc = DocId(number);
+        let doc = self.next(1)?;
+        if let Some(text) = text {
+            self.lexical.insert(doc, text)?;
+            self.texts.grow_and_insert(doc.index());
+        }
         self.live.grow_and_insert(doc.index());
         self.texts.grow(doc.index() + 1);
-        if let Some(text) = text {
-            self.texts.insert(doc.index());
-            self.lexical.insert(doc, text);
-        }
         Ok(doc)
+    }
+
+    /// Adds the documents of a segment, of which those with an empty place in it have no text; gives the first number.
+    ///
+    /// # Errors
+    /// As [`Index::add`]; then none of them is there.
+    pub(crate) fn add_all(&mut self, segment: NewSegment) -> Result<DocId> {
+        let first = self.next(segment.num_docs())?;
+        let end = first.index() + segment.num_docs() as usize;
+        self.texts.grow(end);
+        self.texts.insert_range(first.index()..end);
+        segment.places().ones().for_each(|place| self.texts.remove(first.index() + place));
+        self.lexical.insert_all(first, segment)?;
+        self.live.grow(end);
+        self.live.insert_range(first.index()..end);
+        Ok(first)
+    }
+
+    /// The next number, with room for `count`.
+    fn next(&self, count: u32) -> Result<DocId> {
+        let first = u32::try_from(self.live.len()).ok();
+        let fits = first.filter(|first| first.checked_add(count).is_some_and(|end| end < u32::MAX));
+        fits.map(DocId).ok_or_else(|| {
+            Error::invalid("index", "holds as many documents as it can number; build a new one")
+        })
+    }
+
+    /// Gives the documents new numbers, those in `numbers` that are below `count`, in the same order; every live one
+    /// has one.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] when the new state cannot be built; then nothing has changed.
+    pub(crate) fn renumber(&mut self, numbers: &[u32], count: u32) -> Result<()> {
+        let mut vectors = VectorSet::new(self.vectors.dim());
+        let mut texts = FixedBitSet::with_capacity(count as usize);
+        for (doc, number) in (0..).map(DocId).zip(numbers.iter().copied().map(DocId)) {
+            if number.0 == DROPPED {
+                continue;
+            }
+            texts.set(number.index(), self.texts.contains(doc.index()));
+            let rows: Vec<&[f32]> = self.vectors.rows_of(doc).collect();
+            if !rows.is_empty() {
+                let refused = |refusal| Error::Internal(format!("a row that was searched: {refusal}"));
+                vectors.insert(number, &rows).map_err(refused)?;
+            }
+        }
+        self.lexical.renumber(numbers, count)?;
+        self.vectors = vectors;
+        self.texts = texts;
+        self.live = FixedBitSet::with_capacity(count as usize);
+        self.live.insert_range(..);
+        Ok(())
     }
 
     /// Gives a document these rows, in place of what it had.

@@ -2,13 +2,17 @@
 
 use super::Index;
 use crate::explain::Explanation;
-use crate::fusion::{self, Candidate, Fusion, Scales, Scored, Weights};
+use crate::fusion::{self, Candidate, Fusion, MASS_DEPTH, Scales, Scored, Weights};
 use crate::ids::DocId;
-use crate::lexical::TermExplanation;
+use crate::lexical::{Question, ScoredDoc, TermExplanation};
 use crate::text::Query;
 use crate::vector::{Refusal, UnitRow};
 use fixedbitset::FixedBitSet;
 use std::cmp::Ordering;
+
+/// Of each leg at least so many are candidates for the answer of both: with 200 the ranking is .002 worse than over
+/// all documents, with 50 .010.
+const MIN_DEPTH: usize = 200;
 
 /// A question, and how its two legs are to be put together.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +23,8 @@ pub struct Ask<'a> {
     pub vector: Option<&'a UnitRow>,
     /// Documents that may be found, by number; None for all.
     pub allowed: Option<&'a FixedBitSet>,
+    /// How many documents the answer will take.
+    pub k: usize,
     /// How scores are joined.
     pub fusion: Fusion,
     /// What each leg weighs.
@@ -27,82 +33,101 @@ pub struct Ask<'a> {
     pub centred: bool,
 }
 
-/// Every document that either leg found, scored but not ordered.
+/// The documents that can be among the answer, scored but not ordered.
 #[derive(Debug)]
-pub struct Ranking {
-    /// The documents.
+pub struct Ranking<'a> {
+    /// The documents: of one leg alone its best `k` and all that are tied with the last of them; of two, those that
+    /// either leg has near the top.
     pub scored: Vec<Scored>,
     /// What the scores were scaled by.
     pub scales: Scales,
-    /// How many the lexical leg found.
+    /// How many the lexical leg put forward.
     pub lexical_found: usize,
-    /// How many the vector leg compared.
+    /// How many the vector leg put forward.
     pub vector_found: usize,
+    question: Option<Question<'a, 'a>>,
 }
 
-impl Ranking {
+impl Ranking<'_> {
     /// Best first: see [`fusion::compare`]; `tie` decides between equal ones.
     pub fn order<'a, K: Ord>(
-        &'a self,
+        &self,
         tie: impl Fn(DocId) -> K + 'a,
     ) -> impl Fn(&Scored, &Scored) -> Ordering + 'a {
-        move |a, b| fusion::compare(a, b, &self.scales).then_with(|| tie(a.raw.doc).cmp(&tie(b.raw.doc)))
+        let scales = self.scales;
+        move |a, b| fusion::compare(a, b, &scales).then_with(|| tie(a.raw.doc).cmp(&tie(b.raw.doc)))
+    }
+
+    /// Share of the query's idf mass that a document matched, 0 to 1.
+    pub fn mass(&self, doc: DocId) -> f32 {
+        self.question.as_ref().map_or(0.0, |question| question.mass(doc))
+    }
+
+    /// The words of the question that occur in a document, as they were written.
+    pub fn matched_terms(&self, doc: DocId) -> Vec<String> {
+        self.question.as_ref().map_or_else(Vec::new, |question| question.matched_terms(doc))
     }
 }
 
 impl Index {
-    /// Scores every allowed document that a leg finds.
+    /// Scores the allowed documents that can be among the best `k`.
     ///
     /// # Errors
     /// [`Refusal::Width`] when the query vector is not as wide as the index.
-    pub fn rank(&self, ask: &Ask<'_>) -> Result<Ranking, Refusal> {
-        let matches = ask.query.map(|query| self.lexical.search(query, ask.allowed));
-        let lexical_found = matches.as_ref().map_or(0, |m| m.docs.len());
-        let cosines = match ask.vector {
-            Some(vector) => Some(self.vectors.cosines(vector, ask.allowed, self.max_doc())?),
-            None => None,
-        };
-        let mut vector_found = 0;
-        let mut pool: Vec<Candidate> = Vec::with_capacity(lexical_found);
-        let found = matches.iter().flat_map(|m| m.docs.iter().zip(&m.scores).zip(&m.mass));
-        let found = found.map(|((doc, score), mass)| (*doc, *score, *mass));
-        match &cosines {
-            None => {
-                let add = |(doc, score, mass)| Candidate { doc, bm25: Some(score), mass, cosine: None };
-                pool.extend(found.map(add));
+    pub fn rank<'a>(&'a self, ask: &Ask<'a>) -> Result<Ranking<'a>, Refusal> {
+        let question = ask.query.map(|query| self.lexical.question(query));
+        let both = ask.query.is_some() && ask.vector.is_some();
+        let depth = if both { ask.k.max(MIN_DEPTH) } else { ask.k };
+        let mut found = question.as_ref().map_or_else(Vec::new, |q| q.top(depth, ask.allowed));
+        let (mut near, mut cosines) = (Vec::new(), Vec::new());
+        if let Some(vector) = ask.vector {
+            cosines = self.vectors.cosines(vector, ask.allowed, self.max_doc())?;
+            near = nearest(&cosines, depth);
+        }
+        let (lexical_found, vector_found) = (found.len(), near.len());
+        let mut mass = 0.0;
+        let mut pool: Vec<Candidate> = Vec::with_capacity(found.len() + near.len());
+        if let Some(question) = question.as_ref().filter(|_| both) {
+            mass = best_mass(question, &mut found);
+            found.sort_unstable_by_key(|found| found.doc);
+            let mut found = found.iter().peekable();
+            let mut near = near.iter().copied().peekable();
+            loop {
+                let next = found.peek().map(|found| found.doc).into_iter().chain(near.peek().copied()).min();
+                let Some(doc) = next else { break };
+                let bm25 = found.next_if(|found| found.doc == doc).map(|found| found.score);
+                near.next_if_eq(&doc);
+                // Without a word of the question it scores 0; without any text there is nothing to score.
+                let score = || self.texts.contains(doc.index()).then(|| question.score(doc));
+                let cosine = cosines.get(doc.index()).copied().filter(|cosine| !cosine.is_nan());
+                pool.push(Candidate { doc, bm25: bm25.or_else(score), cosine });
             }
-            Some(cosines) => {
-                let mut found = found.peekable();
-                for (number, cosine) in cosines.iter().enumerate() {
-                    let doc = DocId(number as u32);
-                    let matched = found.next_if(|(next, ..)| *next == doc);
-                    let cosine = (!cosine.is_nan()).then_some(*cosine);
-                    vector_found += usize::from(cosine.is_some());
-                    if matched.is_none() && cosine.is_none() {
-                        continue;
-                    }
-                    let (bm25, mass) = match matched {
-                        Some((_, score, mass)) => (Some(score), mass),
-                        // The document has words, none of them asked for; or no words at all.
-                        None => ((matches.is_some() && self.texts.contains(number)).then_some(0.0), 0.0),
-                    };
-                    pool.push(Candidate { doc, bm25, mass, cosine });
-                }
-            }
+        } else {
+            pool.extend(found.iter().map(|&ScoredDoc { doc, score }| Candidate {
+                doc,
+                bm25: Some(score),
+                cosine: None,
+            }));
+            pool.extend(near.iter().map(|&doc| Candidate {
+                doc,
+                bm25: None,
+                cosine: cosines.get(doc.index()).copied(),
+            }));
         }
         let floor = match ask.vector.filter(|_| ask.centred).zip(self.vectors.mean()) {
             Some((vector, mean)) => vector.as_slice().iter().zip(&mean).map(|(q, m)| f64::from(*q) * m).sum(),
             None => 0.0,
         };
-        let (scored, scales) = fusion::fuse(&pool, ask.fusion, ask.weights, floor);
-        Ok(Ranking { scored, scales, lexical_found, vector_found })
+        let (scored, scales) = fusion::fuse(&pool, ask.fusion, ask.weights, floor, mass);
+        Ok(Ranking { scored, scales, lexical_found, vector_found, question })
     }
 
     /// The tree behind a score of [`Index::rank`] for the same question.
-    pub fn explain(&self, ask: &Ask<'_>, ranking: &Ranking, scored: &Scored) -> Explanation {
+    pub fn explain(&self, ask: &Ask<'_>, ranking: &Ranking<'_>, scored: &Scored) -> Explanation {
         let scales = &ranking.scales;
         let lexical = scored.lexical.map(|value| {
-            let terms = ask.query.map_or_else(Vec::new, |query| self.lexical.explain(query, scored.raw.doc));
+            let terms =
+                ask.query.map_or_else(Vec::new, |query| self.lexical.question(query).explain(scored.raw.doc));
             let terms = terms.iter().map(term_node).collect();
             let bm25 = f64::from(scored.raw.bm25.unwrap_or(0.0));
             let sum = Explanation::node(bm25, "BM25, sum of the matched terms", terms);
@@ -132,6 +157,28 @@ impl Index {
         };
         Explanation::node(scored.score, description, lexical.into_iter().chain(vector).collect())
     }
+}
+
+/// The documents of the `k` best cosines, and all that are tied with the last of them, ascending. NaN is none.
+fn nearest(cosines: &[f32], k: usize) -> Vec<DocId> {
+    let mut known: Vec<f32> = cosines.iter().copied().filter(|cosine| !cosine.is_nan()).collect();
+    let least = match k.checked_sub(1) {
+        None => return Vec::new(),
+        Some(at) if at < known.len() => *known.select_nth_unstable_by(at, |a, b| b.total_cmp(a)).1,
+        Some(_) => f32::NEG_INFINITY,
+    };
+    let near = cosines.iter().zip(0..).filter(|(cosine, _)| **cosine >= least);
+    near.map(|(_, doc)| DocId(doc)).collect()
+}
+
+/// The largest share of the mass that one of the best lexical candidates matched.
+fn best_mass(question: &Question<'_, '_>, found: &mut [ScoredDoc]) -> f32 {
+    let least = match found.len().checked_sub(MASS_DEPTH) {
+        None | Some(0) => 0.0,
+        Some(_) => found.select_nth_unstable_by(MASS_DEPTH - 1, |a, b| b.score.total_cmp(&a.score)).1.score,
+    };
+    let best = found.iter().filter(|found| found.score >= least);
+    best.map(|found| question.mass(found.doc)).fold(0.0, f32::max)
 }
 
 fn term_node(term: &TermExplanation) -> Explanation {

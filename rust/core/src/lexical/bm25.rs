@@ -21,34 +21,43 @@ pub fn idf(num_docs: u32, doc_freq: u32) -> f32 {
     ((num_docs - doc_freq + 0.5) / (doc_freq + 0.5)).ln_1p() as f32
 }
 
-/// The part of the formula that is the same for all terms of a search.
+/// The part of the formula that depends on a document alone: `k1 * (1 - b + b * doc_len / avg_doc_len)`, in quarters.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Saturation {
-    k1_plus_1: f32,
-    base: f32,
-    slope: f32,
+pub(crate) struct Norms {
+    pub(super) base: f32,
+    pub(super) slope: f32,
 }
 
-impl Saturation {
+impl Norms {
     /// `total_len` is the sum of the lengths of all live documents, in quarters.
     pub(crate) fn new(params: Bm25Params, num_docs: u32, total_len: u64) -> Self {
         let avg_len = if num_docs == 0 { 0.0 } else { total_len as f64 / f64::from(num_docs) };
         let (k1, b) = (f64::from(params.k1()), f64::from(params.b()));
         // A collection of empty documents has no average; none of them holds a term either.
         let slope = if avg_len > 0.0 { f64::from(QUARTERS) * k1 * b / avg_len } else { 0.0 };
-        Self {
-            k1_plus_1: params.k1() + 1.0,
-            base: (f64::from(QUARTERS) * k1 * (1.0 - b)) as f32,
-            slope: slope as f32,
-        }
+        let base = (f64::from(QUARTERS) * k1 * (1.0 - b)) as f32;
+        // Never 0, so that a frequency of 0 is worth 0 and not 0 / 0.
+        Self { base: base.max(f32::MIN_POSITIVE), slope: slope as f32 }
     }
 
-    /// Share of the idf that `tf` occurrences are worth in a document of length `len`, both in quarters: 0..`k1 + 1`.
+    /// For a document of length `len` in quarters.
     #[inline]
-    pub(crate) fn of(self, tf: u32, len: u32) -> f32 {
-        let tf = tf as f32;
-        tf * self.k1_plus_1 / (tf + (self.base + self.slope * len as f32))
+    pub(crate) fn of(self, len: u32) -> f32 {
+        self.base + self.slope * len as f32
     }
+}
+
+/// What `tf` occurrences, in quarters, are worth in a document with this norm: 0 to 1.
+///
+/// Every kernel computes this, in this order and without fused operations: so all of them give the same bits.
+#[inline]
+pub(crate) fn saturation(tf: f32, norm: f32) -> f32 {
+    tf / (tf + norm)
+}
+
+/// What a query term adds to a document's score at most: `idf * weight * (k1 + 1)`.
+pub(crate) fn gain(mass: f32, params: Bm25Params) -> f32 {
+    mass * (params.k1() + 1.0)
 }
 
 /// How one query term scored in one document.
@@ -89,11 +98,16 @@ mod tests {
 
     #[test]
     fn a_document_of_average_length_with_one_occurrence_is_worth_the_idf() {
-        let saturation = Saturation::new(Bm25Params::default(), 10, 400);
-        assert!((saturation.of(4, 40) - 1.0).abs() < 1e-6);
-        assert!(saturation.of(4, 20) > 1.0 && saturation.of(4, 80) < 1.0);
-        assert!(saturation.of(u32::MAX, 40) <= 2.2);
-        let flat = Saturation::new(Bm25Params::new(0.0, 1.0).unwrap(), 10, 400);
-        assert!((flat.of(1, 4000) - 1.0).abs() < 1e-6, "k1 0 ignores repetition and length");
+        let params = Bm25Params::default();
+        let norms = Norms::new(params, 10, 400);
+        let score = |tf: f32, len| gain(1.0, params) * saturation(tf, norms.of(len));
+        assert!((score(4.0, 40) - 1.0).abs() < 1e-6);
+        assert!(score(4.0, 20) > 1.0 && score(4.0, 80) < 1.0);
+        assert!(score(u32::MAX as f32, 40) <= 2.2 && score(0.0, 40).abs() < 1e-9);
+        let params = Bm25Params::new(0.0, 1.0).unwrap();
+        let flat = Norms::new(params, 10, 400);
+        let score = |tf: f32, len| gain(1.0, params) * saturation(tf, flat.of(len));
+        assert!((score(1.0, 4000) - 1.0).abs() < 1e-6, "k1 0 ignores repetition and length");
+        assert!(score(0.0, 0).abs() < 1e-9, "what is not there is worth nothing, not NaN");
     }
 }

@@ -24,6 +24,19 @@ pub struct PreparedDoc {
 }
 
 impl PreparedDoc {
+    /// A document of these terms, each once, with their frequencies in quarters.
+    pub(crate) fn of_terms<'t>(terms: impl Iterator<Item = (&'t [u8], u32)>) -> Self {
+        let mut doc = Self::default();
+        for (term, tf) in terms {
+            let TermId(number) = doc.terms.intern(term, hash(term));
+            if number as usize == doc.tfs.len() {
+                doc.tfs.push(tf);
+                doc.len = doc.len.saturating_add(tf);
+            }
+        }
+        doc
+    }
+
     /// How many distinct terms the document has.
     pub fn num_terms(&self) -> usize {
         self.terms.len()
@@ -61,19 +74,23 @@ pub fn prepare(analyzer: &Analyzer, fields: &[Field<'_>]) -> PreparedDoc {
         tfs: Vec::with_capacity((bytes / 4).clamp(8, 2048)),
         len: 0,
     };
+    weighted_terms(*analyzer, fields, |term, quarters| {
+        let TermId(number) = doc.terms.intern(term, hash(term));
+        match doc.tfs.get_mut(number as usize) {
+            Some(tf) => *tf = tf.saturating_add(quarters),
+            None => doc.tfs.push(quarters),
+        }
+        doc.len = doc.len.saturating_add(quarters);
+    });
+    doc
+}
+
+/// Calls `each` with every term of the fields, in order, and what it counts, in quarters.
+pub(super) fn weighted_terms(analyzer: Analyzer, fields: &[Field<'_>], mut each: impl FnMut(&[u8], u32)) {
     for field in fields.iter().filter(|field| field.weight_halves > 0) {
         let weight = u32::from(field.weight_halves);
-        analyzer.each_term(field.text, |term, halves| {
-            let quarters = weight * u32::from(halves);
-            let TermId(number) = doc.terms.intern(term, hash(term));
-            match doc.tfs.get_mut(number as usize) {
-                Some(tf) => *tf = tf.saturating_add(quarters),
-                None => doc.tfs.push(quarters),
-            }
-            doc.len = doc.len.saturating_add(quarters);
-        });
+        analyzer.each_term(field.text, |term, halves| each(term, weight * u32::from(halves)));
     }
-    doc
 }
 
 #[cfg(test)]

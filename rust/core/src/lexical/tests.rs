@@ -16,7 +16,7 @@ fn doc(analyzer: Analyzer, text: &str) -> PreparedDoc {
 fn index_of(texts: &[&str]) -> LexicalIndex {
     let mut index = LexicalIndex::new(Bm25Params::default());
     for (id, text) in texts.iter().enumerate() {
-        index.insert(DocId(id as u32), &doc(plain(), text));
+        index.insert(DocId(id as u32), &doc(plain(), text)).unwrap();
     }
     index
 }
@@ -117,7 +117,7 @@ fn play(steps: &[Step], params: Bm25Params) -> (LexicalIndex, BTreeMap<u32, Fiel
         match step {
             Step::Insert(gap, fields) => {
                 let id = index.max_doc() + gap;
-                index.insert(DocId(id), &prepared(fields));
+                index.insert(DocId(id), &prepared(fields)).unwrap();
                 docs.insert(id, fields.clone());
             }
             Step::Remove(which) if !docs.is_empty() => {
@@ -145,9 +145,9 @@ proptest! {
         for (i, (score, mass)) in expected.values().enumerate() {
             prop_assert!(close(found.scores[i], *score, 1e-5), "{} {}", found.scores[i], score);
             prop_assert!(close(found.mass[i], *mass, 1e-5) && found.mass[i] <= 1.0, "{} {}", found.mass[i], mass);
-            let parts = index.explain(&query, found.docs[i]);
+            let parts = index.question(&query).explain(found.docs[i]);
             prop_assert!(close(parts.iter().map(|p| p.score).sum(), f64::from(found.scores[i]), 1e-6));
-            prop_assert!(!index.matched_terms(&query, found.docs[i]).is_empty());
+            prop_assert!(!index.question(&query).matched_terms(found.docs[i]).is_empty());
         }
     }
 
@@ -156,7 +156,7 @@ proptest! {
         let (index, docs) = play(&steps, params);
         let mut fresh = LexicalIndex::new(params);
         for (&id, fields) in &docs {
-            fresh.insert(DocId(id), &prepared(fields));
+            fresh.insert(DocId(id), &prepared(fields)).unwrap();
         }
         let query = Analyzer::default().query(&text);
         let (a, b) = (index.search(&query, None), fresh.search(&query, None));
@@ -170,7 +170,7 @@ proptest! {
     fn filtering_first_is_filtering_after(steps in steps(), text in query(), allowed in prop::collection::vec(0_usize..90, 0..12), size in 90_usize..200) {
         let (mut index, _) = play(&steps, Bm25Params::default());
         // A high document number makes the few allowed ones few enough to be looked up one by one.
-        index.insert(DocId(index.max_doc() + 600), &prepared(&vec![("author".into(), 2)]));
+        index.insert(DocId(index.max_doc() + 600), &prepared(&vec![("author".into(), 2)])).unwrap();
         let query = Analyzer::default().query(&text);
         let all = index.search(&query, None);
         let mut few = FixedBitSet::with_capacity(size);
@@ -225,21 +225,21 @@ fn nothing_is_found_in_nothing_or_for_nothing() {
         let terms = vec![QueryTerm { term: "red".into(), surface: "red".into(), weight }];
         assert_eq!(index.search(&Query { terms }, None), LexicalMatches::default());
     }
-    assert!(index.explain(&plain().query("red"), DocId(7)).is_empty());
+    assert!(index.question(&plain().query("red")).explain(DocId(7)).is_empty());
     assert!(index.remove(DocId(0)));
     assert_eq!(index.search(&plain().query("red"), None), LexicalMatches::default());
-    assert!(index.explain(&plain().query("red"), DocId(0)).is_empty());
-    assert!(index.matched_terms(&plain().query("red"), DocId(0)).is_empty());
+    assert!(index.question(&plain().query("red")).explain(DocId(0)).is_empty());
+    assert!(index.question(&plain().query("red")).matched_terms(DocId(0)).is_empty());
 }
 
 #[test]
 fn explanations_name_what_was_typed() {
     let mut index = LexicalIndex::new(Bm25Params::default());
-    index.insert(DocId(0), &doc(Analyzer::default(), "She runs"));
-    index.insert(DocId(1), &doc(Analyzer::default(), "other"));
+    index.insert(DocId(0), &doc(Analyzer::default(), "She runs")).unwrap();
+    index.insert(DocId(1), &doc(Analyzer::default(), "other")).unwrap();
     let query = Analyzer::default().query("Who is Running or runs");
-    let parts = index.explain(&query, DocId(0));
+    let parts = index.question(&query).explain(DocId(0));
     let named: Vec<_> = parts.iter().map(|p| (p.term.as_str(), p.surface.as_str(), p.tf)).collect();
     assert_eq!(named, [("=runs", "runs", 0.5), ("run", "Running", 1.0)]);
-    assert_eq!(index.matched_terms(&query, DocId(0)), ["Running", "runs"]);
+    assert_eq!(index.question(&query).matched_terms(DocId(0)), ["Running", "runs"]);
 }

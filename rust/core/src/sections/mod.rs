@@ -17,7 +17,9 @@ mod read;
 mod write;
 
 pub(crate) use read::{Numbers, Sections};
-pub(crate) use write::{Pieces, SectionWriter};
+#[cfg(test)]
+use write::Pieces;
+pub(crate) use write::SectionWriter;
 
 use std::fmt;
 

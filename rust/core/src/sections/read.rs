@@ -105,6 +105,7 @@ impl Sections {
     }
 
     /// Size of the file in bytes.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.inner.bytes.all().len()
     }
@@ -157,6 +158,19 @@ impl Sections {
     /// As [`Sections::check`], for the first that differs.
     pub(crate) fn check_all(&self) -> Result<()> {
         self.inner.table.iter().try_for_each(|row| self.check(row.name))
+    }
+
+    /// Writes the same sections once more, each compared with its checksum before.
+    ///
+    /// # Errors
+    /// Those of the sink; [`io::ErrorKind::InvalidData`] for a section that is not what was written.
+    pub(crate) fn copy_to<W: io::Write>(&self, out: &mut SectionWriter<W>) -> io::Result<()> {
+        for row in &self.inner.table {
+            self.check(row.name)
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+            out.section(row.name, &self.inner.bytes.all()[row.range.clone()])?;
+        }
+        Ok(())
     }
 
     /// An error about what is in this file.

@@ -81,6 +81,11 @@ impl Analyzer {
         Self { kind, language }
     }
 
+    /// Which pipeline it is.
+    pub fn kind(&self) -> AnalyzerKind {
+        self.kind
+    }
+
     /// What the terms depend on.
     pub fn id(&self) -> AnalyzerId {
         AnalyzerId { kind: self.kind, language: self.language, version: ANALYZER_VERSION }

@@ -151,6 +151,11 @@ impl TermTable {
             .map(|(number, (entry, &hash))| (TermId(number as u32), self.bytes_of(entry), hash))
     }
 
+    /// A term by its number.
+    pub(crate) fn name(&self, id: TermId) -> &[u8] {
+        self.entries.get(id.index()).map_or(&[], |entry| self.bytes_of(entry))
+    }
+
     fn bytes_of<'t>(&'t self, entry: &'t Entry) -> &'t [u8] {
         let len = entry.len as usize;
         if len <= INLINE { &entry.bytes[..len] } else { &self.arena[entry.arena_start()..][..len] }

@@ -3,10 +3,10 @@
 mod exact;
 mod metric;
 mod row;
+#[allow(dead_code, reason = "the engine uses all of it in the next step")]
 mod segment;
 
 pub use exact::VectorSet;
 pub use metric::dot;
 pub use row::{MAX_DIM, Refusal, UnitRow};
-#[allow(unused_imports, reason = "the engine uses it in the next step")]
 pub(crate) use segment::VectorSegment;

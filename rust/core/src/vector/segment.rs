@@ -85,6 +85,14 @@ impl VectorSegment {
         out.section(SUM, &sum)
     }
 
+    /// Compares the checksums of the rows.
+    ///
+    /// # Errors
+    /// [`crate::Error::StoreCorrupt`] when one differs.
+    pub(crate) fn check(sections: &Sections) -> Result<()> {
+        [HEAD, ROWS, DOCS].into_iter().try_for_each(|name| sections.check(name))
+    }
+
     pub(crate) fn dim(&self) -> usize {
         self.dim
     }

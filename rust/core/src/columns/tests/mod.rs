@@ -6,7 +6,7 @@ mod same_as_records;
 mod speed;
 
 use super::*;
-use crate::episode::{Episode, MetaValue, Origin, Outcome, Scope, Source, Trust};
+use crate::episode::{Episode, MetaValue, Origin, Outcome, Scope, Source, Status, Trust};
 use crate::query::{Filter, Kind};
 use crate::sections::SectionWriter;
 

@@ -7,8 +7,10 @@ use crate::sections::{SectionName, SectionWriter, Sections};
 use fixedbitset::FixedBitSet;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, BufWriter, ErrorKind};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 /// A directory that no process has used for so long is removed: its version or its settings are gone.
@@ -150,7 +152,7 @@ impl Directory {
         }
         let path = self.path.join(LOCK);
         let lock = LockFile::try_take(&path, &self.home, |error| self.failed(&path, error))?;
-        Ok(lock.map(|lock| Turn { directory: self.clone(), _lock: lock }))
+        Ok(lock.map(|lock| Turn { directory: self.clone(), stop: None, _lock: lock }))
     }
 
     /// Notes that this shape is in use, at most once a day; best effort.
@@ -197,7 +199,28 @@ impl Directory {
 #[derive(Debug)]
 pub(crate) struct Turn {
     directory: Directory,
+    stop: Option<Arc<AtomicBool>>,
     _lock: LockFile,
+}
+
+/// A file on its way, which is given up when somebody wants it so.
+#[derive(Debug)]
+pub(crate) struct Stoppable<'w, 'f> {
+    file: &'w mut BufWriter<&'f File>,
+    stop: Option<&'w AtomicBool>,
+}
+
+impl Write for Stoppable<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.stop.is_some_and(|stop| stop.load(Ordering::Acquire)) {
+            return Err(io::Error::other("given up: the memory is being closed"));
+        }
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }
 
 impl Turn {
@@ -206,13 +229,18 @@ impl Turn {
         &self.directory
     }
 
+    /// Gives up writing when `stop` is set.
+    pub(crate) fn until(self, stop: Arc<AtomicBool>) -> Self {
+        Self { stop: Some(stop), ..self }
+    }
+
     /// Writes a segment. It counts once a manifest names it; until then a [`Turn::publish`] would remove it.
     ///
     /// # Errors
     /// [`Error::Store`] when there is no room, for instance; then nothing of it is left.
     pub(crate) fn write_segment(
         &self,
-        write: impl FnOnce(&mut SectionWriter<&mut BufWriter<&File>>) -> io::Result<()>,
+        write: impl FnOnce(&mut SectionWriter<Stoppable<'_, '_>>) -> io::Result<()>,
     ) -> Result<(FileEntry, Sections)> {
         let name = format!("seg-{:016x}", RandomState::new().hash_one(SystemTime::now()));
         self.write(name, write)
@@ -221,11 +249,11 @@ impl Turn {
     fn write(
         &self,
         name: String,
-        write: impl FnOnce(&mut SectionWriter<&mut BufWriter<&File>>) -> io::Result<()>,
+        write: impl FnOnce(&mut SectionWriter<Stoppable<'_, '_>>) -> io::Result<()>,
     ) -> Result<(FileEntry, Sections)> {
         let Directory { home, path } = &self.directory;
         publish(path, &name, home, |file| {
-            let mut writer = SectionWriter::new(file)?;
+            let mut writer = SectionWriter::new(Stoppable { file, stop: self.stop.as_deref() })?;
             write(&mut writer)?;
             writer.finish().map(drop)
         })
@@ -260,10 +288,28 @@ impl Turn {
         sync_dir(path).map_err(failed)?;
         let bytes = manifest.encode()?;
         let name = Manifest::file_name(manifest.number);
-        publish(path, &name, home, |file| io::Write::write_all(file, &bytes)).map_err(failed)?;
+        publish(path, &name, home, |file| file.write_all(&bytes)).map_err(failed)?;
         sync_dir(path).map_err(failed)?;
         self.sweep(&manifest);
         Ok(manifest)
+    }
+
+    /// Removes every state: the next one is made from the store alone.
+    ///
+    /// # Errors
+    /// [`Error::Store`] when a manifest cannot be removed.
+    pub(crate) fn forget_all(&self) -> Result<()> {
+        let path = &self.directory.path;
+        for name in self.directory.names()? {
+            let ours = ["seg-", "dead-", "."].iter().any(|prefix| name.starts_with(prefix));
+            let own = path.join(&name);
+            if Manifest::number_in(&name).is_some() {
+                fs::remove_file(&own).map_err(|error| self.directory.failed(&own, error))?;
+            } else if ours {
+                let _ = fs::remove_file(own);
+            }
+        }
+        Ok(())
     }
 
     /// Removes what the newest manifest does not name, and shapes that nobody used for a week. Best effort: what

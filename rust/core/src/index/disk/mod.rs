@@ -9,7 +9,7 @@ mod directory;
 mod manifest;
 
 pub(crate) use directory::{Directory, Loaded, Turn};
-pub(crate) use manifest::{EmbedderEntry, Manifest, SegmentEntry};
+pub(crate) use manifest::{EmbedderEntry, FileEntry, Manifest, SegmentEntry};
 
 #[cfg(test)]
 mod tests;

@@ -25,7 +25,9 @@ fn manifest(sequence: u64, segments: Vec<SegmentEntry>) -> Manifest {
 
 fn dead(max_doc: usize, docs: &[usize]) -> FixedBitSet {
     let mut dead = FixedBitSet::with_capacity(max_doc);
-    docs.iter().for_each(|doc| dead.insert(*doc));
+    for doc in docs {
+        dead.insert(*doc);
+    }
     dead
 }
 

@@ -1,0 +1,373 @@
+//! `HybridIndex`: an index in memory for people who bring their own documents. Ids are any strings.
+
+mod batch;
+mod ids;
+mod saved;
+
+pub use batch::Batch;
+
+use super::{Ask, Index};
+use crate::error::{Error, Result};
+use crate::explain::Explanation;
+use crate::fusion::{self, Fusion, Weights};
+use crate::ids::DocId;
+use crate::lexical::{Bm25Params, DROPPED, Field, PreparedDoc, prepare};
+use crate::text::{Analyzer, AnalyzerKind, Language};
+use crate::vector::{MAX_DIM, Refusal, UnitRow};
+use fixedbitset::FixedBitSet;
+use ids::DocIds;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Settings of a [`HybridIndex`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct IndexParams {
+    /// BM25 constants, k1 1.2 and b .75 unless set.
+    pub bm25: Bm25Params,
+    /// How text becomes terms.
+    pub analyzer: AnalyzerKind,
+}
+
+impl Default for IndexParams {
+    fn default() -> Self {
+        Self { bm25: Bm25Params::default(), analyzer: AnalyzerKind::Default }
+    }
+}
+
+/// What an insertion did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inserted {
+    /// Whether a document of this id was there and is gone.
+    pub replaced: bool,
+    /// Whether its vector is searched.
+    pub vectorized: bool,
+    /// Why its vector is not.
+    pub refused: Option<Refusal>,
+}
+
+/// One search. `Search::default()` finds nothing; set `query`, `vector` or both.
+#[derive(Debug, Clone, Copy)]
+pub struct Search<'a> {
+    /// Words, in any language.
+    pub query: Option<&'a str>,
+    /// Vector as wide as the index.
+    pub vector: Option<&'a [f32]>,
+    /// Most hits wanted.
+    pub k: usize,
+    /// Only these ids; unknown ones are ignored.
+    pub ids: Option<&'a [&'a str]>,
+    /// How scores are joined.
+    pub fusion: Fusion,
+    /// What each leg weighs.
+    pub weights: Weights,
+    /// Whether hits carry the tree behind their score.
+    pub explain: bool,
+}
+
+impl Default for Search<'_> {
+    fn default() -> Self {
+        Self {
+            query: None,
+            vector: None,
+            k: 10,
+            ids: None,
+            fusion: Fusion::default(),
+            weights: Weights::default(),
+            explain: false,
+        }
+    }
+}
+
+/// One result.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HybridHit {
+    /// The id it was inserted with.
+    pub id: Arc<str>,
+    /// Orders the answer, 0 to 1.
+    pub score: f64,
+    /// Raw `bm25` and `cosine`, scaled `lexical` and `vector`, as far as they count.
+    pub parts: Parts,
+    /// The tree behind the score, when asked for.
+    pub explanation: Option<Explanation>,
+}
+
+/// Raw and scaled scores of a document, as far as they count for it.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Parts {
+    /// BM25.
+    pub bm25: Option<f64>,
+    /// Cosine.
+    pub cosine: Option<f64>,
+    /// BM25 over the best one.
+    pub lexical: Option<f64>,
+    /// Cosine above the floor over the best one.
+    pub vector: Option<f64>,
+}
+
+impl Parts {
+    /// Those that count, with their names.
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let all = [
+            ("bm25", self.bm25),
+            ("cosine", self.cosine),
+            ("lexical", self.lexical),
+            ("vector", self.vector),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?)))
+    }
+
+    pub(crate) fn of(scored: &fusion::Scored) -> Self {
+        Self {
+            bm25: scored.raw.bm25.filter(|_| scored.lexical.is_some()).map(f64::from),
+            cosine: scored.raw.cosine.map(f64::from),
+            lexical: scored.lexical,
+            vector: scored.vector,
+        }
+    }
+}
+
+/// Fewer dead numbers than this are never worth new numbers for all.
+const MIN_DEAD: usize = if cfg!(test) { 8 } else { 1024 };
+
+/// BM25 and cosine over documents in memory. Ties go to the document inserted first.
+#[derive(Debug)]
+pub struct HybridIndex {
+    params: IndexParams,
+    analyzer: Analyzer,
+    index: Index,
+    ids: DocIds,
+    /// Why a document's vector is not searched.
+    refused: BTreeMap<DocId, Refusal>,
+}
+
+impl HybridIndex {
+    /// An empty index. The width of vectors is `dim`, else that of the first vector.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] for a width outside 1 to 8192.
+    pub fn new(dim: Option<usize>, params: IndexParams) -> Result<Self> {
+        if dim.is_some_and(|dim| !(1..=MAX_DIM).contains(&dim)) {
+            return Err(Error::invalid(
+                "dim",
+                format!("must be 1 to {MAX_DIM}, or left out to take the first vector's"),
+            ));
+        }
+        Ok(Self {
+            params,
+            analyzer: Analyzer::new(params.analyzer, Language::English),
+            index: Index::new(params.bm25, dim),
+            ids: DocIds::default(),
+            refused: BTreeMap::new(),
+        })
+    }
+
+    /// Weight of a named field, in halves: names of the record fields weigh as they do there, others 1.
+    pub fn field_weight_halves(name: &str) -> u8 {
+        match name {
+            "title" | "tags" | "files_modified" | "files" => 6,
+            "body" | "caption" | "code" => 1,
+            _ => 2,
+        }
+    }
+
+    /// Text as it is indexed; pure, so that it can run before the index is locked.
+    pub fn prepare(&self, fields: &[(String, String)]) -> PreparedDoc {
+        prepare(&self.analyzer, &weighted(fields))
+    }
+
+    /// An empty batch for [`HybridIndex::insert_batch`].
+    pub fn batch(&self) -> Batch {
+        Batch::new(self.analyzer)
+    }
+
+    /// Adds a document or replaces the one of the same id. A vector that cannot be searched is refused and counted,
+    /// its text stays.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] for an empty id, or when there is neither text nor vector.
+    pub fn insert(
+        &mut self,
+        id: &str,
+        text: Option<&PreparedDoc>,
+        vector: Option<&[f32]>,
+    ) -> Result<Inserted> {
+        check(id, text.is_some() || vector.is_some())?;
+        self.thin_out()?;
+        let doc = self.index.add(text)?;
+        Ok(self.named(doc, id, vector))
+    }
+
+    /// Adds the documents of a batch, in their order, as [`HybridIndex::insert`] does; tells what each did.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] when four billion documents have been added; then none of them is there.
+    pub fn insert_batch(&mut self, batch: Batch) -> Result<Vec<Inserted>> {
+        self.thin_out()?;
+        let (segment, documents) = batch.into_parts()?;
+        let first = self.index.add_all(segment)?;
+        let named = documents.iter().zip(first.0..);
+        Ok(named.map(|((id, vector), doc)| self.named(DocId(doc), id, vector.as_deref())).collect())
+    }
+
+    /// Gives a document its id, which another one may have had, and its vector.
+    fn named(&mut self, doc: DocId, id: &str, vector: Option<&[f32]>) -> Inserted {
+        let replaced = self.remove(id);
+        let refused = vector.and_then(|vector| self.index.set_vectors(doc, &[vector]).err());
+        self.refused.extend(refused.map(|refused| (doc, refused)));
+        self.ids.insert(id, doc);
+        Inserted { replaced, vectorized: self.index.vectors().contains(doc), refused }
+    }
+
+    /// Gives a document a vector, in place of the one it had. False, and counted, when it cannot be searched.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is no such document.
+    pub fn add_embedding(&mut self, id: &str, vector: &[f32]) -> Result<bool> {
+        let doc = self.ids.get(id).ok_or_else(|| Error::NotFound { what: "document", id: id.to_owned() })?;
+        let refused = self.index.set_vectors(doc, &[vector]).err();
+        match refused {
+            Some(refused) => self.refused.insert(doc, refused),
+            None => self.refused.remove(&doc),
+        };
+        Ok(refused.is_none())
+    }
+
+    /// Takes a document out; false when there was none of this id.
+    pub fn remove(&mut self, id: &str) -> bool {
+        let Some(doc) = self.ids.remove(id) else { return false };
+        self.refused.remove(&doc);
+        self.index.remove(doc)
+    }
+
+    /// Makes the index one segment without the dead, and gives their numbers back.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] when it cannot be built; then nothing has changed.
+    pub fn compact(&mut self) -> Result<()> {
+        let (numbers, count) = self.numbers();
+        self.index.renumber(&numbers, count)?;
+        self.ids.renumber(&numbers);
+        let new = |(doc, refused): (DocId, Refusal)| (DocId(numbers[doc.index()]), refused);
+        self.refused = std::mem::take(&mut self.refused).into_iter().map(new).collect();
+        Ok(())
+    }
+
+    /// Gives numbers back when most are dead.
+    fn thin_out(&mut self) -> Result<()> {
+        if self.max_doc() > 2 * self.num_docs() + MIN_DEAD { self.compact() } else { Ok(()) }
+    }
+
+    /// By number, the number it would have without the dead, and how many these are.
+    fn numbers(&self) -> (Vec<u32>, u32) {
+        let mut numbers = vec![DROPPED; self.max_doc()];
+        let mut count = 0;
+        for doc in self.index.live().ones() {
+            numbers[doc] = count;
+            count += 1;
+        }
+        (numbers, count)
+    }
+
+    /// The best `k` documents.
+    ///
+    /// # Errors
+    /// [`Error::DimensionMismatch`] for a query vector of another width, [`Error::InvalidInput`] for one without a
+    /// direction.
+    pub fn search(&self, search: &Search<'_>) -> Result<Vec<HybridHit>> {
+        let query = search.query.map(|text| self.analyzer.query(text));
+        let vector = search.vector.map(|row| query_row(row, self.index.vectors().dim())).transpose()?;
+        let allowed = search.ids.map(|ids| {
+            let mut allowed = FixedBitSet::with_capacity(self.index.max_doc());
+            allowed.extend(ids.iter().filter_map(|id| self.ids.get(id)).map(DocId::index));
+            allowed
+        });
+        let ask = Ask {
+            query: query.as_ref(),
+            vector: vector.as_ref(),
+            allowed: allowed.as_ref(),
+            k: search.k,
+            fusion: search.fusion,
+            weights: search.weights,
+            centred: false,
+        };
+        let mut ranking = self.index.rank(&ask).map_err(query_refused)?;
+        let scored = std::mem::take(&mut ranking.scored);
+        let best = fusion::select(scored, search.k, ranking.order(|doc| doc));
+        let hits = best.iter().filter_map(|scored| {
+            Some(HybridHit {
+                id: self.ids.name(scored.raw.doc)?,
+                score: scored.score,
+                parts: Parts::of(scored),
+                explanation: search.explain.then(|| self.index.explain(&ask, &ranking, scored)),
+            })
+        });
+        Ok(hits.collect())
+    }
+
+    /// How many documents have vectors: total, searched, without, and refused ones by reason.
+    pub fn refusals(&self) -> BTreeMap<&'static str, usize> {
+        let mut counts = BTreeMap::from([("width", 0), ("other", 0)]);
+        for refused in self.refused.values() {
+            let reason = if matches!(refused, Refusal::Width { .. }) { "width" } else { "other" };
+            *counts.entry(reason).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Live documents.
+    pub fn num_docs(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Numbers in use: those of removed and replaced documents are among them until they are given back.
+    pub fn max_doc(&self) -> usize {
+        self.index.max_doc()
+    }
+
+    /// Documents whose vector is searched.
+    pub fn vectorized(&self) -> usize {
+        self.index.vectors().len()
+    }
+
+    /// Width of the vectors, once known.
+    pub fn dim(&self) -> Option<usize> {
+        self.index.vectors().dim()
+    }
+
+    /// Whether there is a document of this id.
+    pub fn contains(&self, id: &str) -> bool {
+        self.ids.get(id).is_some()
+    }
+}
+
+fn check(id: &str, content: bool) -> Result<()> {
+    if id.is_empty() {
+        return Err(Error::invalid("id", "is empty; give every document a name"));
+    }
+    if content {
+        return Ok(());
+    }
+    Err(Error::invalid("text", format!("document {id:?} has neither text nor vector; give at least one")))
+}
+
+fn weighted(fields: &[(String, String)]) -> Vec<Field<'_>> {
+    let weigh = HybridIndex::field_weight_halves;
+    fields.iter().map(|(name, text)| Field { text, weight_halves: weigh(name) }).collect()
+}
+
+/// A query vector, checked: here a wrong one is an error, since there is no text to fall back to unseen.
+pub(crate) fn query_row(row: &[f32], dim: Option<usize>) -> Result<UnitRow> {
+    UnitRow::new(row, dim).map_err(query_refused)
+}
+
+pub(crate) fn query_refused(refusal: Refusal) -> Error {
+    match refusal {
+        Refusal::Width { expected, found } => {
+            Error::DimensionMismatch { what: "query vector", expected, found }
+        }
+        other => Error::invalid("vector", format!("{other}; give a query vector with a direction")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

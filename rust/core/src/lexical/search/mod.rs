@@ -1,0 +1,205 @@
+//! Scoring documents against a question, over all parts of an index with the statistics of their live documents.
+
+mod part;
+mod top;
+mod windows;
+
+pub(crate) use part::Part;
+pub use top::ScoredDoc;
+
+use super::bm25::{Norms, QUARTERS, TermExplanation, gain, idf, saturation};
+use super::params::Bm25Params;
+use super::segment::Postings;
+use super::simd::Simd;
+use crate::ids::DocId;
+use crate::text::{Query, QueryTerm};
+use fixedbitset::FixedBitSet;
+use part::{Sieve, Term};
+use top::Top;
+use windows::{Cursor, Scan};
+
+/// With fewer allowed documents than one in so many (and than postings), they are looked up one by one instead of
+/// scanning windows: at 1 % allowed eight times faster, at 10 % slower.
+const LOOK_UP_SHARE: usize = 32;
+
+/// Weights of query terms beyond these are ignored: products stay far from zero and infinity.
+const MIN_WEIGHT: f32 = 1e-6;
+const MAX_WEIGHT: f32 = 1e6;
+
+/// A query term with its statistics.
+#[derive(Debug)]
+struct Planned<'q> {
+    query: &'q QueryTerm,
+    /// Live documents.
+    doc_freq: u32,
+    idf: f32,
+    /// idf x weight.
+    mass: f32,
+    /// What it adds to a score at most.
+    gain: f32,
+    /// Its row in [`Question::postings`].
+    row: usize,
+}
+
+/// A question over the parts of an index: everything that is looked up once.
+///
+/// A document's score is the sum over its terms in falling order of idf, equal ones by their text: no history, no
+/// filter, no division into parts and no kernel changes a bit of it. Terms with a weight outside 1e-6..=1e6 are ignored.
+#[derive(Debug)]
+pub struct Question<'i, 'q> {
+    parts: Vec<Part<'i>>,
+    query: &'q Query,
+    /// In canonical order.
+    terms: Vec<Planned<'q>>,
+    /// By term as it was asked, then by part.
+    postings: Vec<Postings<'i>>,
+    norms: Norms,
+    /// Postings of live documents.
+    doc_freqs: usize,
+}
+
+impl<'i, 'q> Question<'i, 'q> {
+    /// Parts are in the order of their numbers and do not overlap.
+    pub(crate) fn new(parts: Vec<Part<'i>>, params: Bm25Params, query: &'q Query) -> Self {
+        let num_docs: u32 = parts.iter().map(Part::num_docs).sum();
+        let total_len = parts.iter().map(Part::total_len).sum();
+        let mut terms: Vec<Planned<'q>> = Vec::with_capacity(query.terms.len());
+        let mut postings = Vec::with_capacity(query.terms.len() * parts.len());
+        let mut doc_freqs = 0;
+        for query in query.terms.iter().filter(|term| (MIN_WEIGHT..=MAX_WEIGHT).contains(&term.weight)) {
+            let term = Term::new(&query.term);
+            let mut doc_freq = 0;
+            for part in &parts {
+                let (list, live) = part.find(&term).unwrap_or_default();
+                postings.push(list);
+                doc_freq += live;
+            }
+            // Only damage counts more.
+            let doc_freq = doc_freq.min(num_docs);
+            doc_freqs += doc_freq as usize;
+            let idf = idf(num_docs, doc_freq);
+            let mass = idf * query.weight;
+            terms.push(Planned { query, doc_freq, idf, mass, gain: gain(mass, params), row: terms.len() });
+        }
+        terms.sort_unstable_by(|a, b| b.idf.total_cmp(&a.idf).then_with(|| a.query.term.cmp(&b.query.term)));
+        Self { parts, query, terms, postings, norms: Norms::new(params, num_docs, total_len), doc_freqs }
+    }
+
+    /// The best `k` documents in `allowed` (indexed by number; None allows all) that hold a term of the query, and every
+    /// one that is tied with the last of them. In no order.
+    pub fn top(&self, k: usize, allowed: Option<&FixedBitSet>) -> Vec<ScoredDoc> {
+        self.top_at(Simd::current(), k, allowed)
+    }
+
+    fn top_at(&self, level: Simd, k: usize, allowed: Option<&FixedBitSet>) -> Vec<ScoredDoc> {
+        let most = self.parts.iter().map(|part| part.num_docs() as usize).sum::<usize>().min(self.doc_freqs);
+        if k == 0 || most == 0 {
+            return Vec::new();
+        }
+        let mut top = Top::new(k, most);
+        let max_doc: usize = self.parts.iter().map(|part| part.max_doc() as usize).sum();
+        let few = allowed.filter(|allowed| {
+            let count = allowed.count_ones(..);
+            count < max_doc / LOOK_UP_SHARE && count < self.doc_freqs
+        });
+        for (part, at) in self.parts.iter().zip(0..) {
+            let held =
+                self.terms.iter().map(|term| (term.gain, &self.postings[term.row * self.parts.len() + at]));
+            let mut terms: Vec<Cursor<'_>> = held
+                .filter(|(_, list)| list.doc_freq > 0)
+                .map(|(gain, list)| Cursor::new(gain, *list))
+                .collect();
+            if terms.is_empty() {
+                continue;
+            }
+            let scan = Scan::new(part, Sieve::new(part, allowed), self.norms, level, &mut terms);
+            match few {
+                Some(few) => scan.look_up(ones_within(few, part.base, part.max_doc()), &mut top),
+                None => scan.run(&mut top),
+            }
+        }
+        top.finish()
+    }
+
+    /// Live documents that hold the term at this place of the query.
+    pub(super) fn doc_freq(&self, row: usize) -> u32 {
+        self.terms.iter().find(|term| term.row == row).map_or(0, |term| term.doc_freq)
+    }
+
+    /// Share of the query's idf x weight that a document matches, 0..=1. Terms no document holds count in the whole.
+    pub fn mass(&self, doc: DocId) -> f32 {
+        // Summed in the same order, so that the share of a document that holds every term is exactly 1.
+        let total = self.terms.iter().fold(0.0, |sum, term| sum + term.mass);
+        let matched = self.matched(doc).fold(0.0, |sum, (term, ..)| sum + term.mass);
+        if total > 0.0 { matched / total } else { 0.0 }
+    }
+
+    /// Score of a document; 0 when it is not there or holds no term.
+    pub fn score(&self, doc: DocId) -> f32 {
+        self.matched(doc).fold(0.0, |sum, (term, tf, norm)| sum + term.gain * saturation(tf as f32, norm))
+    }
+
+    /// How each query term that occurs in a document scored, in the order of summation; their scores add up to the
+    /// document's. Empty for a document that is not there.
+    pub fn explain(&self, doc: DocId) -> Vec<TermExplanation> {
+        let explained = self.matched(doc).map(|(term, tf, norm)| TermExplanation {
+            term: term.query.term.clone(),
+            surface: term.query.surface.clone(),
+            tf: tf as f32 / QUARTERS,
+            doc_freq: term.doc_freq,
+            idf: term.idf,
+            weight: term.query.weight,
+            score: term.gain * saturation(tf as f32, norm),
+        });
+        explained.collect()
+    }
+
+    /// What the user typed that occurs in a document, each once, in the order of the query.
+    pub fn matched_terms(&self, doc: DocId) -> Vec<String> {
+        let held: Vec<&QueryTerm> = self.matched(doc).map(|(term, ..)| term.query).collect();
+        let mut matched: Vec<String> = Vec::new();
+        for term in &self.query.terms {
+            if held.iter().any(|held| std::ptr::eq(*held, term)) && !matched.contains(&term.surface) {
+                matched.push(term.surface.clone());
+            }
+        }
+        matched
+    }
+
+    /// The terms that a live document holds, in canonical order, with frequency and norm.
+    fn matched(&self, doc: DocId) -> impl Iterator<Item = (&Planned<'q>, u32, f32)> {
+        let at = self.parts.partition_point(|part| part.base <= doc.0).checked_sub(1);
+        let found = at.and_then(|at| Some((at, &self.parts[at], self.parts[at].local(doc.0)?)));
+        found.into_iter().flat_map(move |(at, part, local)| {
+            let norm = self.norms.of(part.lens[local as usize]);
+            let held = self.terms.iter().map(move |term| {
+                let postings = &self.postings[term.row * self.parts.len() + at];
+                (term, postings.tf(local), norm)
+            });
+            held.filter(|(_, tf, _)| *tf > 0)
+        })
+    }
+}
+
+/// The bits of `set` among the `count` from `base` on, as numbers from 0.
+fn ones_within(set: &FixedBitSet, base: u32, count: u32) -> impl Iterator<Item = u32> {
+    const BITS: usize = usize::BITS as usize;
+    let (start, end) = (base as usize, (base as usize + count as usize).min(set.len()));
+    let blocks = set.as_slice();
+    (start / BITS..end.div_ceil(BITS)).flat_map(move |block| {
+        let mut bits = blocks.get(block).copied().unwrap_or(0);
+        std::iter::from_fn(move || {
+            while bits != 0 {
+                let at = block * BITS + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                if (start..end).contains(&at) {
+                    return Some((at - start) as u32);
+                }
+            }
+            None
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,347 @@
+//! The best documents of one part: windows of documents, dense rows by wide registers, and `MaxScore`.
+//!
+//! Terms come in the canonical order. The first of them, the essential ones, are added up over a window of documents;
+//! what the others can add at most decides which documents are looked at further. The better the documents found so far,
+//! the fewer terms are essential. When the essential ones still let too many documents through, the next terms are added
+//! up as well: looking each up is dearer (with loose bounds five times dearer than scoring everything).
+
+use super::part::{Part, Sieve};
+use super::top::Top;
+use crate::lexical::bm25::{Norms, saturation};
+use crate::lexical::segment::{Bounds, Postings};
+use crate::lexical::simd::{self, Simd};
+use std::cell::Cell;
+
+/// Documents of a window: sums and norms fit the first cache.
+const WINDOW: usize = 4096;
+/// Documents of a window of few postings, which are listed instead of scanned: sums fit the second cache.
+const SPARSE_WINDOW: usize = 16 * WINDOW;
+/// With fewer postings of essential terms than one in so many documents, they are listed.
+const SPARSE_SHARE: usize = 32;
+/// With more than one in so many documents of a window left to look at, another term is added up.
+const CROWDED_SHARE: usize = 128;
+/// Every so many windows the terms that were added up beyond the essential ones are one fewer, to see whether that is
+/// enough.
+const RETRY: usize = 8;
+
+/// A term of the question in one part.
+pub(super) struct Cursor<'i> {
+    gain: f32,
+    postings: Postings<'i>,
+    /// Postings before it are of documents before the window.
+    at: usize,
+}
+
+impl<'i> Cursor<'i> {
+    pub(super) fn new(gain: f32, postings: Postings<'i>) -> Self {
+        Self { gain, postings, at: 0 }
+    }
+
+    /// What no document of the term exceeds.
+    fn bound(&self, norms: Norms) -> f32 {
+        let Some(Bounds(pairs)) = self.postings.bounds else { return self.gain };
+        let best =
+            pairs.iter().filter(|[tf, _]| *tf > 0).map(|[tf, len]| saturation(*tf as f32, norms.of(*len)));
+        self.gain * best.fold(0.0, f32::max)
+    }
+
+    #[inline]
+    fn worth(&self, tf: u8, doc: u32, norm: f32) -> f32 {
+        self.gain * saturation(self.postings.exact(tf, doc) as f32, norm)
+    }
+
+    /// Adds up the postings below `end` to the sums of a window that begins at `start`.
+    #[inline]
+    fn scatter(
+        &mut self,
+        start: u32,
+        end: u32,
+        part: &Part<'_>,
+        norms: Norms,
+        mut add: impl FnMut(u32, f32),
+    ) {
+        let Postings { docs, tfs, .. } = self.postings;
+        if docs.get(self.at).is_some_and(|doc| *doc < start) {
+            self.at = gallop(docs, self.at, start);
+        }
+        let (docs, tfs) = (&docs[self.at.min(docs.len())..], tfs.get(self.at..).unwrap_or_default());
+        let mut taken = 0;
+        for (&doc, &tf) in docs.iter().zip(tfs) {
+            if doc >= end {
+                break;
+            }
+            taken += 1;
+            let Some(len) = part.lens.get(doc as usize) else { continue };
+            add(doc, self.worth(tf, doc, norms.of(*len)));
+        }
+        self.at += taken;
+    }
+
+    /// What the term is worth in a document; 0 when it does not hold it.
+    #[inline]
+    fn look_up(&self, doc: u32, norm: f32) -> f32 {
+        if let Some(row) = self.postings.row {
+            return row.get(doc as usize).map_or(0.0, |tf| self.worth(*tf, doc, norm));
+        }
+        self.postings
+            .docs
+            .binary_search(&doc)
+            .map_or(0.0, |at| self.postings.tfs.get(at).map_or(0.0, |tf| self.worth(*tf, doc, norm)))
+    }
+
+    /// The same for documents in rising order.
+    #[inline]
+    fn look_up_next(&mut self, doc: u32, norm: f32) -> f32 {
+        if self.postings.row.is_some() {
+            return self.look_up(doc, norm);
+        }
+        let docs = self.postings.docs;
+        self.at = gallop(docs, self.at, doc);
+        let found = docs.get(self.at) == Some(&doc);
+        let tf = self.postings.tfs.get(self.at).filter(|_| found);
+        tf.map_or(0.0, |tf| self.worth(*tf, doc, norm))
+    }
+}
+
+/// The first place from `from` on whose document is not before `doc`.
+#[inline]
+fn gallop(docs: &[u32], from: usize, doc: u32) -> usize {
+    let (mut low, mut step) = (from, 1);
+    while docs.get(low + step).is_some_and(|next| *next < doc) {
+        low += step;
+        step *= 2;
+    }
+    let end = (low + step + 1).min(docs.len());
+    let low = low.min(end);
+    low + docs[low..end].partition_point(|next| *next < doc)
+}
+
+/// What searches of a thread reuse.
+#[derive(Default)]
+struct Scratch {
+    /// All zero between windows.
+    sums: Vec<f32>,
+    norms: Vec<f32>,
+    /// Places in a window.
+    places: Vec<u32>,
+    /// Places and sums that a dense row must not change, as their frequency is above what a byte holds.
+    kept: Vec<(usize, f32)>,
+}
+
+thread_local! {
+    static SCRATCH: Cell<Scratch> =
+        const { Cell::new(Scratch { sums: Vec::new(), norms: Vec::new(), places: Vec::new(), kept: Vec::new() }) };
+}
+
+/// One part under search.
+pub(super) struct Scan<'s, 'i> {
+    part: &'s Part<'i>,
+    sieve: Sieve<'i>,
+    norms: Norms,
+    level: Simd,
+    /// In canonical order.
+    terms: &'s mut [Cursor<'i>],
+    /// What the terms from each on can add at most; one more for none.
+    rest: Vec<f32>,
+    /// Sums of bounds and sums of scores are rounded differently: a document counts if it is within this factor.
+    slack: f32,
+}
+
+impl<'s, 'i> Scan<'s, 'i> {
+    pub(super) fn new(
+        part: &'s Part<'i>,
+        sieve: Sieve<'i>,
+        norms: Norms,
+        level: Simd,
+        terms: &'s mut [Cursor<'i>],
+    ) -> Self {
+        let mut rest = vec![0.0; terms.len() + 1];
+        for (at, term) in terms.iter().enumerate().rev() {
+            rest[at] = rest[at + 1] + term.bound(norms);
+        }
+        let slack = 1.0 - f32::EPSILON * (terms.len() + 8) as f32;
+        Self { part, sieve, norms, level, terms, rest, slack }
+    }
+
+    /// Adds the part's best documents to `top`.
+    pub(super) fn run(mut self, top: &mut Top) {
+        let mut scratch = SCRATCH.take();
+        if scratch.sums.len() < SPARSE_WINDOW {
+            scratch.sums.resize(SPARSE_WINDOW, 0.0);
+            scratch.norms.resize(WINDOW, 0.0);
+        }
+        let max_doc = self.part.max_doc() as usize;
+        let (mut start, mut essential) = (0, self.terms.len());
+        let mut added = Added { hint: 0, windows: 0 };
+        while start < max_doc {
+            while essential > 0 && self.rest[essential - 1] < self.needed(top, self.terms.len()) {
+                essential -= 1;
+            }
+            if essential == 0 {
+                break;
+            }
+            let first = &self.terms[..essential];
+            let postings: usize = first.iter().map(|term| term.postings.docs.len()).sum();
+            let listed =
+                postings * SPARSE_SHARE < max_doc && first.iter().all(|term| term.postings.row.is_none());
+            let size = if listed { SPARSE_WINDOW } else { WINDOW };
+            let end = max_doc.min(start + size);
+            if listed {
+                self.list(start as u32, end as u32, essential, top, &mut scratch);
+            } else {
+                self.add_up(start, end, essential, &mut added, top, &mut scratch);
+            }
+            start = end;
+        }
+        SCRATCH.set(scratch);
+    }
+
+    /// The sum that a document needs when only the terms from `from` on are still to come: above 0 as soon as these are
+    /// not essential, so that no document without any other term has it.
+    #[inline]
+    fn needed(&self, top: &Top, from: usize) -> f32 {
+        top.least() * self.slack - self.rest[from]
+    }
+
+    /// A window with few postings.
+    fn list(&mut self, start: u32, end: u32, essential: usize, top: &mut Top, scratch: &mut Scratch) {
+        let Scratch { sums, places, .. } = scratch;
+        places.clear();
+        for term in &mut self.terms[..essential] {
+            term.scatter(start, end, self.part, self.norms, |doc, worth| {
+                if let Some(sum) = sums.get_mut(doc.wrapping_sub(start) as usize) {
+                    if *sum == 0.0 {
+                        places.push(doc - start);
+                    }
+                    *sum += worth;
+                }
+            });
+        }
+        for &place in places.iter() {
+            let sum = std::mem::take(&mut sums[place as usize]);
+            let doc = start + place;
+            if sum < self.needed(top, essential) || !self.sieve.passes(doc) {
+                continue;
+            }
+            let norm = self.norms.of(self.part.lens[doc as usize]);
+            self.complete(doc, sum, essential, top, |term| term.look_up(doc, norm));
+        }
+    }
+
+    /// Adds what is left to the sum of a document, as long as it can still count.
+    #[inline]
+    fn complete(
+        &mut self,
+        doc: u32,
+        mut sum: f32,
+        from: usize,
+        top: &mut Top,
+        mut worth: impl FnMut(&mut Cursor<'i>) -> f32,
+    ) {
+        for at in from..self.terms.len() {
+            if sum < self.needed(top, at) {
+                return;
+            }
+            sum += worth(&mut self.terms[at]);
+        }
+        top.push(self.part.base + doc, sum);
+    }
+
+    /// A window that is scanned.
+    fn add_up(
+        &mut self,
+        start: usize,
+        end: usize,
+        essential: usize,
+        added: &mut Added,
+        top: &mut Top,
+        scratch: &mut Scratch,
+    ) {
+        let Scratch { sums, norms, places, kept } = scratch;
+        let len = end - start;
+        let (sums, norms) = (&mut sums[..len], &mut norms[..len]);
+        simd::norms_of(self.level, &self.part.lens[start..end], self.norms, norms);
+        for at in 0..essential {
+            self.add_term(at, start, sums, norms, kept);
+        }
+        let mut from = essential;
+        while from < self.terms.len() {
+            let crowded = || {
+                let count = simd::count_above(self.level, sums, self.needed(top, from));
+                count as usize > len / CROWDED_SHARE
+            };
+            if from >= added.hint && !crowded() {
+                break;
+            }
+            self.add_term(from, start, sums, norms, kept);
+            from += 1;
+        }
+        added.next(from, essential);
+        places.clear();
+        simd::find_above(self.level, sums, self.needed(top, from), places);
+        for &place in places.iter() {
+            let (sum, norm, doc) = (sums[place as usize], norms[place as usize], start as u32 + place);
+            if self.sieve.passes(doc) {
+                self.complete(doc, sum, from, top, |term| term.look_up_next(doc, norm));
+            }
+        }
+        sums.fill(0.0);
+    }
+
+    fn add_term(
+        &mut self,
+        at: usize,
+        start: usize,
+        sums: &mut [f32],
+        norms: &[f32],
+        kept: &mut Vec<(usize, f32)>,
+    ) {
+        let term = &mut self.terms[at];
+        let end = start + sums.len();
+        let Some(row) = term.postings.row.and_then(|row| row.get(start..end)) else {
+            term.scatter(start as u32, end as u32, self.part, self.norms, |doc, worth| {
+                if let Some(sum) = sums.get_mut((doc as usize).wrapping_sub(start)) {
+                    *sum += worth;
+                }
+            });
+            return;
+        };
+        let over = term.postings.over;
+        let first = over.partition_point(|entry| (entry.doc as usize) < start);
+        kept.clear();
+        for entry in over[first..].iter().take_while(|entry| (entry.doc as usize) < end) {
+            let place = (entry.doc as usize).saturating_sub(start);
+            if let (Some(sum), Some(norm)) = (sums.get(place), norms.get(place)) {
+                kept.push((place, sum + term.gain * saturation(entry.tf as f32, *norm)));
+            }
+        }
+        simd::add_row(self.level, sums, row, norms, term.gain);
+        for &(place, sum) in kept.iter() {
+            sums[place] = sum;
+        }
+    }
+
+    /// Looks up the allowed documents, `docs` in rising order, one by one.
+    pub(super) fn look_up(mut self, docs: impl Iterator<Item = u32>, top: &mut Top) {
+        for doc in docs {
+            if self.sieve.passes(doc) {
+                let norm = self.norms.of(self.part.lens[doc as usize]);
+                self.complete(doc, 0.0, 0, top, |term| term.look_up_next(doc, norm));
+            }
+        }
+    }
+}
+
+/// How many terms were added up in the windows before.
+struct Added {
+    hint: usize,
+    windows: usize,
+}
+
+impl Added {
+    fn next(&mut self, terms: usize, essential: usize) {
+        self.windows += 1;
+        let retry = self.windows.is_multiple_of(RETRY) && terms > essential;
+        self.hint = terms - usize::from(retry);
+    }
+}
