@@ -126,12 +126,12 @@ mod tests {
 
     #[test]
     fn only_what_follows_from_the_rest_is_left_out() {
+        type Change = fn(&mut Episode);
         let plain = episode();
         let expected = r#"{"summary":"x","created_at":"2023-11-14T22:13:20.000001Z","origin":"web"}"#;
         assert_eq!(String::from_utf8(plain.to_stored().unwrap()).unwrap(), expected);
         let longest = plain.to_json().unwrap().len() - plain.to_stored().unwrap().len();
         assert!(longest + 200 < LEFT_OUT, "{longest}");
-        type Change = fn(&mut Episode);
         let kept: [(&str, Change); 7] = [
             ("source", |e| e.source = Source::Import),
             ("occurred_at", |e| e.occurred_at = Moment::new(e.created_at.unix_micros(), 3_600).unwrap()),

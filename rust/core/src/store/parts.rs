@@ -105,8 +105,8 @@ fn tag(payload: &[u8]) -> u32 {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) chunk: u32,
-    /// From 0.
-    pub(super) part: u32,
+    /// Which part it is, from 0.
+    pub(super) at: u32,
     /// Of the first part.
     pub(super) head: Option<Head>,
     /// The same in all parts of a vector.
@@ -135,7 +135,7 @@ impl Part {
             let (tag, payload) = body.split_first_chunk()?;
             return Some(Self {
                 chunk,
-                part,
+                at: part,
                 head: None,
                 tag: u32::from_le_bytes(*tag),
                 payload: payload.to_vec(),
@@ -157,7 +157,7 @@ impl Part {
             (*count, u32::from_le_bytes(*tag), payload)
         };
         let head = (count > 0).then_some(Head { is_refusal, text_hash, count })?;
-        Some(Self { chunk, part, head: Some(head), tag, payload: payload.to_vec() })
+        Some(Self { chunk, at: part, head: Some(head), tag, payload: payload.to_vec() })
     }
 }
 
@@ -173,7 +173,7 @@ struct Open {
 impl Open {
     /// Goes on with the next part; false if that is not what this is.
     fn add(&mut self, part: &Part) -> bool {
-        let fits = part.head.is_none() && part.part == self.next && part.tag == self.tag;
+        let fits = part.head.is_none() && part.at == self.next && part.tag == self.tag;
         if fits {
             self.next += 1;
             self.payload.extend_from_slice(&part.payload);
@@ -357,7 +357,7 @@ mod tests {
                 // One too many.
                 2 => {
                     let (number, last) = parts.last().unwrap().clone();
-                    parts.push((number + 1, Part { part: last.part + 1, head: None, ..last }));
+                    parts.push((number + 1, Part { at: last.at + 1, head: None, ..last }));
                 }
                 // Two have changed places.
                 _ => {

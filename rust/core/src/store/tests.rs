@@ -8,7 +8,7 @@ use crate::episode::{Episode, Origin, Scope};
 use crate::ids::RecordId;
 use crate::time::Moment;
 use proptest::prelude::*;
-use redb::{Builder, ConcurrencyMode, Database, ReadableTable};
+use redb::{Builder, ConcurrencyMode, Database, ReadableDatabase, ReadableTable};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -203,6 +203,88 @@ fn a_damaged_value_is_named_and_the_others_are_read() {
     let gone = bad.clone();
     assert!(store.write(&Wait::default(), move |view| view.delete_episode(&gone)).unwrap());
     assert_eq!(get(&store, bad.id).unwrap(), None);
+}
+
+#[test]
+fn parts_that_are_not_of_one_vector_are_an_error_and_never_a_vector() {
+    type Parts = BTreeMap<u32, Vec<u8>>;
+    type Spoil = fn(&mut Parts, &Parts);
+    let vector = |seed: f32| EmbeddingRow {
+        chunk: 0,
+        text_hash: 1,
+        // The numbers of the first part are the same in all of them.
+        vector: Embedded::Row((0..DIM).map(|n| if n < 250 { 0.0 } else { seed }).collect()),
+    };
+    let spoil: [(&str, Spoil); 5] = [
+        ("the first is missing", |parts, _| drop(parts.pop_first())),
+        ("the last is missing", |parts, _| drop(parts.pop_last())),
+        ("the last is of an earlier vector", |parts, earlier| {
+            let (number, value) = earlier.last_key_value().unwrap();
+            parts.insert(*number, value.clone());
+        }),
+        ("the first is of an earlier vector", |parts, earlier| {
+            let (number, value) = earlier.first_key_value().unwrap();
+            parts.insert(*number, value.clone());
+        }),
+        ("one is damaged", |parts, _| parts.last_entry().unwrap().get_mut()[20] ^= 1),
+    ];
+    for (what, spoil) in spoil {
+        let home = tempfile::tempdir().unwrap();
+        let store = writable(home.path());
+        let (bad, good) = (episode("bad"), episode("good"));
+        let parts_of = |id: RecordId| -> Parts {
+            let db = raw(home.path());
+            let table = db.begin_read().unwrap().open_table(EMBEDDINGS).unwrap();
+            let rows = table.range((1, id.as_bytes(), 0)..=(1, id.as_bytes(), u32::MAX)).unwrap();
+            rows.map(Result::unwrap).map(|(key, value)| (key.value().2, value.value().to_vec())).collect()
+        };
+        let embed = |id: RecordId, seed: f32| {
+            let rows = [vector(seed)];
+            let job = move |view: &mut WriteView<'_>| {
+                let number = view.register_embedder("test", DIM)?;
+                view.put_embeddings(number, id, &rows)
+            };
+            store.write(&Wait::default(), job).unwrap();
+        };
+        for one in [&bad, &good] {
+            put(&store, one).unwrap();
+            embed(one.id, 1.0);
+        }
+        let earlier = parts_of(bad.id);
+        embed(bad.id, 2.0);
+        let mut parts = parts_of(bad.id);
+        assert!(parts.len() > 1);
+        spoil(&mut parts, &earlier);
+        let db = raw(home.path());
+        let transaction = db.begin_write().unwrap();
+        {
+            let mut table = transaction.open_table(EMBEDDINGS).unwrap();
+            table.retain(|(_, id, _), _| id != bad.id.as_bytes()).unwrap();
+            for (number, value) in &parts {
+                table.insert((1, bad.id.as_bytes(), *number), value.as_slice()).unwrap();
+            }
+        }
+        transaction.commit().unwrap();
+        drop(db);
+        let error = store.read(|view| view.embeddings_of(1, bad.id)).unwrap_err();
+        assert!(
+            matches!(&error, Error::StoreCorrupt { detail, .. } if detail.contains(&bad.id.to_string())),
+            "{what}: {error}"
+        );
+        let mut found = Vec::new();
+        let visit = |view: &ReadView<'_>| {
+            view.embeddings(1, &mut |id, row| {
+                found.push((id, row.ok()));
+                Ok(ControlFlow::Continue(()))
+            })
+        };
+        store.read(visit).unwrap();
+        found.sort_by_key(|(id, _)| *id == good.id);
+        assert_eq!(found, [(bad.id, None), (good.id, Some(vector(1.0)))], "{what}");
+        // Given again, it is there again.
+        embed(bad.id, 3.0);
+        assert_eq!(store.read(|view| view.embeddings_of(1, bad.id)).unwrap(), [vector(3.0)], "{what}");
+    }
 }
 
 fn set_meta_number(home: &Path, name: &'static str, number: u32) {

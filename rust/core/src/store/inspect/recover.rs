@@ -43,14 +43,13 @@ impl Salvage {
                 continue;
             }
             let again = self.vectors.contains_key(&chunk) || left.contains_key(&chunk);
-            match joined(&group).filter(|_| !again) {
-                Some(rows) => drop(self.vectors.insert(chunk, rows)),
-                // Behind the rows of body version 1 of a record, parts of the same chunk.
-                None => {
-                    let pieces = left.entry(chunk).or_default();
-                    for (number, piece) in &group {
-                        pieces.entry(*number).or_default().push((*piece, true));
-                    }
+            if let Some(rows) = joined(&group).filter(|_| !again) {
+                self.vectors.insert(chunk, rows);
+            } else {
+                // Not whole; or parts behind a row of body version 1 that is of the same chunk.
+                let pieces = left.entry(chunk).or_default();
+                for (number, piece) in &group {
+                    pieces.entry(*number).or_default().push((*piece, true));
                 }
             }
             group.clear();

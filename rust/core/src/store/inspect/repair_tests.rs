@@ -63,7 +63,7 @@ fn put(store: &Store, episodes: &[Episode]) {
     }
 }
 
-/// One that no other text has, of one part or of two.
+/// One that no other text has, of one part or of several.
 fn vector_of(text_hash: u128, embedder: usize) -> EmbeddingRow {
     let cells = (0..[24, 400][embedder]).map(|n| (text_hash >> (n % 100)) as u8);
     EmbeddingRow { chunk: 0, text_hash, vector: Embedded::Row(cells.map(f32::from).collect()) }
