@@ -253,6 +253,25 @@ def test_recall_shows_title_and_best_line_and_all_of_it_on_demand(cli: Cli, tmp_
     ]  # fmt: skip
 
 
+def test_words_that_were_found_are_bold_on_a_terminal_only(cli: Cli) -> None:
+    remember(cli, "The clients\x1b[31m", "--title", "A client")
+
+    def on_terminal(*args: str, **changes: str) -> str:
+        mine, theirs = pty.openpty()
+        command = [sys.executable, "-m", "otolith", *args]
+        done = subprocess.run(command, env=cli.environment(changes), cwd=cli.cwd, stdout=theirs, check=True)
+        os.close(theirs)
+        assert done.returncode == 0
+        with open(mine, "rb", buffering=0) as terminal:
+            return terminal.read(4096).decode()
+
+    bold = "\x1b[1mclient\x1b[22m: The \x1b[1mclients\x1b[22m\\x1b[31m"
+    assert f"A {bold}" in on_terminal("recall", "client")
+    assert "    A \x1b[1mclient\x1b[22m\r\n" in on_terminal("recall", "client", "--full")
+    assert "\x1b" not in on_terminal("recall", "client", NO_COLOR="1")
+    assert "\x1b" not in cli("recall", "client").out
+
+
 def test_ids_of_an_answer_have_one_length_and_can_be_typed(cli: Cli) -> None:
     for n in range(12):
         remember(cli, f"apple {n}")

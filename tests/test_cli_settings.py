@@ -38,7 +38,7 @@ def test_show_says_where_each_value_came_from(cli: Cli) -> None:
     assert found["log"] == ("info", f"{cli.root / 'me/config/otolith/config.toml'}:2")
     assert found["embedder_url"] == (None, "default")
     text = cli("config", "show").out
-    assert f"lock_timeout  5.0  ({cli.home / 'config.toml'}:1)\n" in text
+    assert f"lock_timeout      5.0  ({cli.home / 'config.toml'}:1)\n" in text
 
 
 def test_get_and_unset(cli: Cli) -> None:
@@ -50,6 +50,21 @@ def test_get_and_unset(cli: Cli) -> None:
     cli("config", "set", "embedder", "--unset", "--user")
     told = cli("config", "get", "embedder", "--json").json
     assert told["settings"] == [{"name": "embedder", "value": "auto", "source": "default"}]
+
+
+def test_the_language_of_the_words_is_a_setting(cli: Cli) -> None:
+    cli("init")
+    cli("remember", "Die Häuser am Fluss")
+    assert cli("recall", "Haus").out == ""
+    cli("config", "set", "analyzer.language", "german")
+    assert "Die Häuser am Fluss" in cli("recall", "Haus").out
+    assert "default-german-" in cli("status").out
+    assert "default-french-" in cli("status", env={"OTOLITH_ANALYZER_LANGUAGE": "french"}).out
+    cli("config", "set", "analyzer.name", "plain")
+    assert cli("recall", "Haus").out == ""
+    assert "plain-" in cli("status").out
+    refused = cli("config", "set", "analyzer.language", "klingon", code=1).err
+    assert "expected one of english, arabic," in refused
 
 
 def test_set_checks_first(cli: Cli) -> None:
@@ -111,8 +126,8 @@ def test_a_cloned_repository_loads_no_code_and_names_no_server(cli: Cli) -> None
         assert answer.err.count("ignored") == 1
         assert "sk-evil" not in answer.err
     shown = cli("config", "show", env=path)
-    assert "ignored       embedder = python:evil:load\n" in shown.out
-    assert f"trusted       no: {cli.cwd / '.otolith'} was found, and nobody said" in shown.out
+    assert "ignored           embedder = python:evil:load\n" in shown.out
+    assert f"trusted           no: {cli.cwd / '.otolith'} was found, and nobody said" in shown.out
     assert "sk-evil" not in shown.out
     assert shown.err == ""
     assert not ran.exists()

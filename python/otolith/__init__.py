@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .memory import Memory
     from .records import (
         Analysis,
+        Analyzer,
         BackupReport,
         CompactReport,
         Coverage,
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Analysis",
+    "Analyzer",
     "AsyncMemory",
     "BackupReport",
     "CompactReport",

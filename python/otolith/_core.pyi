@@ -18,6 +18,7 @@ __all__ = [
     "FORMAT_VERSION",
     "SCHEMA_VERSION",
     "Analysis",
+    "Analyzer",
     "Attached",
     "Coverage",
     "Engine",
@@ -269,16 +270,80 @@ class FilterEffect:
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 @final
+class Analyzer:
+    """Turns text into the terms that are searched. `Memory` and `HybridIndex` have one; make one to see what finds what.
+
+    Args:
+        name: `default`, or `plain`: case-folded words and nothing else, for comparison with other engines.
+        language: Whose words are stemmed, by Snowball's name, or `off`; nothing to `plain`, where it is always `off`.
+
+    Raises:
+        InvalidInput: There is no such analyzer or language.
+    """
+    def __new__(cls, name: str = "default", language: str = "english") -> Analyzer: ...
+    @property
+    def name(self) -> Literal["default", "plain"]:
+        """Which pipeline: `default` or `plain`."""
+    @property
+    def language(self) -> str:
+        """Whose words are stemmed, or `off`."""
+    @property
+    def id(self) -> str:
+        """Name, language and version of the rules: terms of another id are not comparable."""
+    def terms(self, text: str) -> list[str]:
+        """The terms of a document, in the order of the text. One that begins with `=` is a word as it is written, beside its
+        stem.
+
+        Args:
+            text: Any text.
+        """
+    def spans(self, text: str, query: str) -> list[tuple[int, int]]:
+        """Where a text holds what a question asks for, for highlighting.
+
+        Args:
+            text: Any text.
+            query: The question.
+
+        Returns:
+            Pairs (start, end) for `text[start:end]`, in order, none touching another. Each is whole characters as people see
+            them: a letter with its accents, an emoji with its skin tone.
+        """
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
+@final
 class Analysis:
-    """How the query was read: its text and the terms that were searched."""
+    """How the query was read: its text, the terms that were searched, and the analyzer that read it."""
     @property
     def text(self) -> str:
         """The text of the query as it was given."""
     @property
     def terms(self) -> tuple[str, ...]:
         """The terms that were searched, as they were written, each once."""
+    @property
+    def analyzer(self) -> Analyzer:
+        """How text becomes terms."""
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where a text holds what was asked for: any text, such as `hit.text` or the body of its record.
+
+        Args:
+            text: Any text.
+
+        Returns:
+            Pairs (start, end) for `text[start:end]`, in order, none touching another. Each is whole characters as people see
+            them: a letter with its accents, an emoji with its skin tone.
+        """
+    def highlight(self, text: str, before: str = "**", after: str = "**") -> str:
+        """The text with marks around what was asked for.
+
+        Args:
+            text: Any text. Nothing in it is escaped.
+            before: What begins a mark.
+            after: What ends it.
+        """
     def to_dict(self) -> dict[str, Any]:
-        """The fields as plain data."""
+        """The fields as plain data; the analyzer by its id."""
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
@@ -434,6 +499,8 @@ class Engine:
         mode: str = "shared",
         durability: str = "full",
         network: str = "refuse",
+        analyzer: str = "default",
+        language: str = "english",
     ) -> Engine:
         """Opens a home.
 
@@ -448,6 +515,8 @@ class Engine:
             mode: `shared`, or `exclusive` to have the home to itself.
             durability: `full`, or `batched` for writes that return up to 50 ms before their commit.
             network: `refuse` or `allow` a network file system.
+            analyzer: `default`, or `plain` for case-folded words and nothing else.
+            language: Whose words are stemmed, by Snowball's name, or `off`; nothing to `plain`.
 
         Raises:
             InvalidInput: An argument is wrong.
@@ -800,6 +869,7 @@ class IndexParams:
         k1: Saturation of the term frequency, 0 to 10; 0 ignores repetition.
         b: Strength of the length normalisation, 0 to 1; 0 ignores length.
         analyzer: `default`, or `plain`: case-folded words and nothing else, for comparison with other engines.
+        language: Whose words are stemmed, by Snowball's name, or `off`; nothing to `plain`, where it is always `off`.
 
     Raises:
         InvalidInput: A value is out of its range.
@@ -810,6 +880,7 @@ class IndexParams:
         k1: float = 1.2,
         b: float = 0.75,
         analyzer: Literal["default", "plain"] = "default",
+        language: str = "english",
     ) -> IndexParams: ...
     @property
     def k1(self) -> float:
@@ -820,6 +891,9 @@ class IndexParams:
     @property
     def analyzer(self) -> Literal["default", "plain"]:
         """How text becomes terms."""
+    @property
+    def language(self) -> str:
+        """Whose words are stemmed, or `off`."""
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def __reduce__(self) -> tuple[Any, ...]: ...

@@ -126,6 +126,16 @@ def _one_of(*choices: str) -> Callable[[object], str]:
     return parse
 
 
+# Snowball's languages as the engine has them (a test compares): `config show` need not load the engine.
+LANGUAGES: Final = (
+    "english", "arabic", "armenian", "basque", "catalan", "czech", "danish", "dutch", "earlymodernenglish",
+    "esperanto", "estonian", "finnish", "french", "german", "greek", "hindi", "hungarian", "indonesian",
+    "irish", "italian", "lithuanian", "nepali", "norwegian", "persian", "polish", "portuguese", "romanian",
+    "russian", "serbian", "sesotho", "spanish", "swedish", "tamil", "turkish", "ukrainian", "yiddish",
+    "off",
+)  # fmt: skip
+
+
 def _never(_: object) -> bool:
     """Whatever the settings say: an untrusted home may not set it."""
     return False
@@ -211,6 +221,22 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
                 env.STORE_NETWORK,
                 env.VARIABLES[env.STORE_NETWORK],
                 _never,
+            ),
+            Setting(
+                "analyzer.name",
+                "default",
+                _one_of("default", "plain"),
+                env.ANALYZER,
+                env.VARIABLES[env.ANALYZER],
+                _always,
+            ),
+            Setting(
+                "analyzer.language",
+                "english",
+                _one_of(*LANGUAGES),
+                env.ANALYZER_LANGUAGE,
+                env.VARIABLES[env.ANALYZER_LANGUAGE],
+                _always,
             ),
             Setting(
                 "log",

@@ -17,6 +17,8 @@ DURABILITY: Final = "OTOLITH_DURABILITY"
 STORE_MODE: Final = "OTOLITH_STORE_MODE"
 STORE_NETWORK: Final = "OTOLITH_STORE_NETWORK"
 LOCK_TIMEOUT: Final = "OTOLITH_LOCK_TIMEOUT"
+ANALYZER: Final = "OTOLITH_ANALYZER"
+ANALYZER_LANGUAGE: Final = "OTOLITH_ANALYZER_LANGUAGE"
 LOG: Final = "OTOLITH_LOG"
 NO_COLOR: Final = "NO_COLOR"
 
@@ -30,6 +32,8 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
         DURABILITY: "full (a write returns when it is on disk) or batched (up to 50 ms earlier)",
         STORE_MODE: "shared (any number of processes) or exclusive (this handle alone, faster commits)",
         STORE_NETWORK: "refuse or allow a home on a network file system",
+        ANALYZER: "default or plain (case-folded words and nothing else)",
+        ANALYZER_LANGUAGE: "whose words are stemmed: english, german, ... or off",
         LOG: "what is told on stderr: error, warning, info or debug (debug shows tracebacks)",
         NO_COLOR: "any value: no colours",
     }

@@ -134,6 +134,8 @@ class Memory(Keeping):
             mode=settings.get("store.mode"),
             durability=settings.get("durability"),
             network=settings.get("store.network"),
+            analyzer=settings.get("analyzer.name"),
+            language=settings.get("analyzer.language"),
         )
         try:
             memory = cls(engine, Vectors(engine, embedder, settings), settings, origin)
@@ -148,7 +150,12 @@ class Memory(Keeping):
     @classmethod
     def _in_ram(cls, settings: Settings) -> Memory:
         """A memory that lives in RAM, without embedder: shows what a call would do before a home is made."""
-        engine = Engine.open(None, lock_timeout=settings.get("lock_timeout"))
+        engine = Engine.open(
+            None,
+            lock_timeout=settings.get("lock_timeout"),
+            analyzer=settings.get("analyzer.name"),
+            language=settings.get("analyzer.language"),
+        )
         return cls(engine, Vectors(engine, None, settings), settings, "assistant")
 
     # -- writing ------------------------------------------------------------------------------------------

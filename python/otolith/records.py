@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from ._core import (
     Analysis,
+    Analyzer,
     Coverage,
     Episode,
     Explanation,
@@ -26,6 +27,7 @@ from .exceptions import InvalidInput, OtolithError
 
 __all__ = [
     "Analysis",
+    "Analyzer",
     "BackupReport",
     "CompactReport",
     "Coverage",

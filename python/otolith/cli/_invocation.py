@@ -2,11 +2,11 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from otolith.cli._text import STEERING, printable
+from otolith.cli._text import BOLD, PLAIN, STEERING, printable
 from otolith.exceptions import OtolithError
 
 
@@ -32,9 +32,18 @@ class Invocation:
     command: str | None = None
     warned: list[str] = field(default_factory=list)
 
-    def data(self, text: str) -> None:
-        """Writes one piece of text as data. Control characters are made visible."""
-        sys.stdout.write(printable(text) + "\n")
+    def data(self, text: str, bold: Sequence[tuple[int, int]] = ()) -> None:
+        """Writes one piece of text as data. Control characters are made visible.
+
+        Args:
+            text: What is written.
+            bold: Places (start, end) of the text that stand out, in order; for a terminal only.
+        """
+        shown, at = [], 0
+        for start, end in bold:
+            shown += [printable(text[at:start]), BOLD, printable(text[start:end]), PLAIN]
+            at = end
+        sys.stdout.write("".join(shown) + printable(text[at:]) + "\n")
 
     def object(self, command: str, content: Mapping[str, Any]) -> None:
         """Writes one JSON object on a line, labelled with the schema of the command."""

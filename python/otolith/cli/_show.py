@@ -1,6 +1,7 @@
 """Records as people read them."""
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from otolith.cli._text import best_line, columns, first_line, terminal_width
@@ -65,8 +66,16 @@ def one_line(*columns_before: str, text: str) -> str:
     return head + first_line(text, None if width is None else max(20, width - columns(head)))
 
 
-def hit_line(*columns_before: str, hit: "Hit") -> str:
-    """Returns columns, the title and the line of a hit that answers best, cut to the terminal if any."""
+def hit_line(
+    *columns_before: str, hit: "Hit", spans: Callable[[str], list[tuple[int, int]]]
+) -> tuple[str, str]:
+    """Returns the columns, and the title and the line of a hit that answers best, cut to the terminal if any.
+
+    Args:
+        *columns_before: What comes before the title.
+        hit: The hit.
+        spans: Finds the places in a text that were asked for.
+    """
     episode = hit.episode
     title = f"{first_line(episode.title)}: " if episode.title else ""
     head = "  ".join(columns_before) + "  "
@@ -77,7 +86,7 @@ def hit_line(*columns_before: str, hit: "Hit") -> str:
             title = first_line(title, width // 2).removesuffix(" ") + " "
         width -= columns(title)
     text = episode.summary if not episode.body else f"{episode.summary}\n{episode.body}"
-    return head + title + best_line(text, hit.matched_terms, width)
+    return head, title + best_line(text, spans(text), width)
 
 
 def full_text(episode: "Episode") -> list[str]:

@@ -8,6 +8,9 @@ from collections.abc import Iterable
 STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
+BOLD = "\x1b[1m"
+PLAIN = "\x1b[22m"
+
 # Columns of a line that are shown around the first word that was found.
 _CONTEXT = 20
 
@@ -38,20 +41,32 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def best_line(text: str, terms: Iterable[str], width: int | None = None) -> str:
-    """Returns the line that holds most of the terms, the first of equals; `…` stands for text around it.
+def best_line(text: str, spans: Iterable[tuple[int, int]], width: int | None = None) -> str:
+    """Returns the line that holds most of what was asked for, with `…` for text around it.
 
     Args:
         text: Any text.
-        terms: Words that were found in it.
-        width: Columns there are; the place of the first term stays in view.
+        spans: The places (start, end) in it that were asked for, in order.
+        width: Columns there are; the first of those places stays in view.
     """
-    lines = [line.strip().replace("\t", " ") for line in text.splitlines() if line.strip()]
+    lines: list[str] = []
+    places: list[list[int]] = []
+    found = [(start, text[start:end].casefold()) for start, end in spans]
+    words: list[set[str]] = []
+    at = used = 0
+    for raw in text.splitlines(keepends=True):
+        begin, at = at, at + len(raw)
+        here = used
+        while used < len(found) and found[used][0] < at:
+            used += 1
+        if line := raw.strip():
+            indent = raw.index(line[0])
+            lines.append(line.replace("\t", " "))
+            places.append([start - begin - indent for start, _ in found[here:used]])
+            words.append({word for _, word in found[here:used]})
     if not lines:
         return ""
-    wanted = {term.casefold() for term in terms if term.strip()}
-    places = [[place for term in wanted if (place := _place(line.casefold(), term)) >= 0] for line in lines]
-    best = max(range(len(lines)), key=lambda at: (len(places[at]), -at))
+    best = max(range(len(lines)), key=lambda at: (len(words[at]), -at))
     line = lines[best]
     before, after = "… " if best else "", " …" if best + 1 < len(lines) else ""
     if width is None or columns(before + line + after) <= width:
@@ -62,23 +77,6 @@ def best_line(text: str, terms: Iterable[str], width: int | None = None) -> str:
         line = line[cut + 1 if cut >= 0 else first :]
         before = "… "
     return first_line(before + line + after, width)
-
-
-def _place(line: str, term: str) -> int:
-    """Where a term stands in a line, -1 if it does not. Both are casefolded.
-
-    Short words must be whole ones. A long one is found by its beginning too: the engine finds words by their
-    stems.
-    """
-    if len(term) > 2 or not term.isascii():
-        place = line.find(term)
-        if place >= 0 or len(term) < 5 or not (term.isascii() and term.isalpha()):
-            return place
-        pattern = term[: max(4, len(term) - 4)]
-    else:
-        pattern = re.escape(term) + r"(?!\w)"
-    found = re.search(r"(?<!\w)" + pattern, line)
-    return found.start() if found else -1
 
 
 def columns(text: str) -> int:

@@ -56,15 +56,16 @@ def show(invocation: Invocation) -> None:
     if invocation.json:
         invocation.object("config", _content(settings, settings.names()))
         return
+    width = max(len(name) for name in settings.names())
     for name in settings.names():
         value = _plain(settings, name)
-        invocation.data(f"{name:<13} {'-' if value is None else value}  ({settings.source(name)})")
+        invocation.data(f"{name:<{width}} {'-' if value is None else value}  ({settings.source(name)})")
     for one in settings.ignored:
-        invocation.data(f"{'ignored':<13} {one.name} = {one.value}")
+        invocation.data(f"{'ignored':<{width}} {one.name} = {one.value}")
     if settings.ignored:
-        invocation.data(f"{'trusted':<13} no: {settings.ignored[0].reason}")
+        invocation.data(f"{'trusted':<{width}} no: {settings.ignored[0].reason}")
     elif not settings.trusted and settings.home_file.exists():
-        invocation.data(f"{'trusted':<13} no; nothing in {settings.home_file} needs it")
+        invocation.data(f"{'trusted':<{width}} no; nothing in {settings.home_file} needs it")
 
 
 @make("get", ["otolith config get embedder", "otolith config get lock_timeout --json"])

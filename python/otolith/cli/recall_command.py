@@ -1,6 +1,7 @@
 """`otolith recall`."""
 
 import math
+import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +13,7 @@ from otolith.cli._fields import filter_options, make_filter
 from otolith.cli._invocation import Invocation
 from otolith.cli._open import open_existing, short_ids
 from otolith.cli._show import explanation_lines, full_text, hit_line
-from otolith.cli._text import counted
+from otolith.cli._text import counted, terminal_width
 from otolith.cli._values import LegsText, QueryText
 
 if TYPE_CHECKING:
@@ -64,9 +65,10 @@ def command(
 ) -> None:
     """Ask; the best records first: rank, score, relevance, date, id, title and the line that answers best.
 
-    The score orders the hits of one question; relevance, 0 to 1, can be compared between questions. On stderr
-    one line says how long it took, with making the vector of the question, which legs of the search ran, and
-    why others did not. No hit is an answer too: the exit code is 0, and stderr says why there is none.
+    The score orders the hits of one question; relevance, 0 to 1, can be compared between questions. On a
+    terminal the words that were found are bold. On stderr one line says how long it took, with making the
+    vector of the question, which legs of the search ran, and why others did not. No hit is an answer too: the
+    exit code is 0, and stderr says why there is none.
     """
     chosen = make_filter(filters)
     with open_existing(invocation) as memory:
@@ -120,6 +122,13 @@ def why_empty(report: "Report", warned: Sequence[str]) -> str:
 
 
 def _show(invocation: Invocation, report: "Report", ids: list[str], *, explain: bool, full: bool) -> None:
+    colorless = click.get_current_context().meta.get("otolith.color") == "never"
+    stands_out = terminal_width(sys.stdout) is not None and not colorless
+
+    def tell(head: str, text: str) -> None:
+        bold = report.analysis.spans(text) if stands_out else []
+        invocation.data(head + text, [(start + len(head), end + len(head)) for start, end in bold])
+
     if explain:
         terms = ", ".join(report.analysis.terms) or "no terms"
         invocation.data(f"query   {report.analysis.text}\nterms   {terms}")
@@ -132,8 +141,8 @@ def _show(invocation: Invocation, report: "Report", ids: list[str], *, explain: 
         head = (f"{rank:>2}", numbers, f"{hit.timestamp:%Y-%m-%d}", shown)
         if full:
             invocation.data("  ".join(head))
-            invocation.data("\n".join(full_text(hit.episode)))
+            tell("", "\n".join(full_text(hit.episode)))
         else:
-            invocation.data(hit_line(*head, hit=hit))
+            tell(*hit_line(*head, hit=hit, spans=report.analysis.spans))
         if explain and hit.explanation is not None:
             invocation.data("\n".join(explanation_lines(hit.explanation)))

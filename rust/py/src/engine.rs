@@ -1,5 +1,6 @@
 //! `Engine`: one open handle on a home.
 
+use crate::analyzer;
 use crate::convert::{fields, filter, mapping, number, text, time, vector};
 use crate::door;
 use crate::episode::Episode;
@@ -101,14 +102,16 @@ impl Engine {
     ///     mode: `shared`, or `exclusive` to have the home to itself.
     ///     durability: `full`, or `batched` for writes that return up to 50 ms before their commit.
     ///     network: `refuse` or `allow` a network file system.
+    ///     analyzer: `default`, or `plain` for case-folded words and nothing else.
+    ///     language: Whose words are stemmed, by Snowball's name, or `off`; nothing to `plain`.
     ///
     /// Raises:
     ///     InvalidInput: An argument is wrong.
     ///     StoreError: The home cannot be used; its subclasses say why.
     #[staticmethod]
     #[pyo3(signature = (home, *, scope=None, origin=None, create=true, read_only=false, embedder=None, lock_timeout=None,
-                        mode=None, durability=None, network=None),
-           text_signature = "(home, *, scope='', origin='assistant', create=True, read_only=False, embedder=None, lock_timeout=30.0, mode='shared', durability='full', network='refuse')")]
+                        mode=None, durability=None, network=None, analyzer=None, language=None),
+           text_signature = "(home, *, scope='', origin='assistant', create=True, read_only=False, embedder=None, lock_timeout=30.0, mode='shared', durability='full', network='refuse', analyzer='default', language='english')")]
     #[allow(clippy::too_many_arguments, reason = "they are keywords")]
     fn open(
         home: &Bound<'_, PyAny>,
@@ -121,6 +124,8 @@ impl Engine {
         mode: Option<&Bound<'_, PyAny>>,
         durability: Option<&Bound<'_, PyAny>>,
         network: Option<&Bound<'_, PyAny>>,
+        analyzer: Option<&Bound<'_, PyAny>>,
+        language: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let py = home.py();
         let mut options = EngineOptions { create, read_only, ..EngineOptions::default() };
@@ -145,6 +150,7 @@ impl Engine {
         if let Some(network) = network {
             options.network = text::parsed("network", network)?;
         }
+        options.analyzer = analyzer::read(analyzer, language)?;
         let home = if home.is_none() { None } else { Some(absolute("home", home)?) };
         let core = door::run(py, || match &home {
             Some(home) => core::Engine::open(home, options),

@@ -1,14 +1,14 @@
 //! What goes into a `HybridIndex` and comes out of it.
 
-use crate::convert::{number, text};
+use crate::analyzer;
+use crate::convert::number;
 use crate::door;
-use crate::errors;
 use crate::hit::Explanation;
 use crate::record;
 use otolith_core::error::Result;
 use otolith_core::index as core;
 use otolith_core::lexical::Bm25Params;
-use otolith_core::text::AnalyzerKind;
+use otolith_core::text::Analyzer;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use std::sync::Arc;
 ///     k1: Saturation of the term frequency, 0 to 10; 0 ignores repetition.
 ///     b: Strength of the length normalisation, 0 to 1; 0 ignores length.
 ///     analyzer: `default`, or `plain`: case-folded words and nothing else, for comparison with other engines.
+///     language: Whose words are stemmed, by Snowball's name, or `off`; nothing to `plain`, where it is always `off`.
 ///
 /// Raises:
 ///     InvalidInput: A value is out of its range.
@@ -30,14 +31,15 @@ pub(crate) struct IndexParams {
     #[pyo3(get)]
     /// Strength of the length normalisation.
     b: f64,
-    kind: AnalyzerKind,
+    core: Analyzer,
 }
 
 impl IndexParams {
-    const FIELDS: [&str; 3] = ["k1", "b", "analyzer"];
+    const FIELDS: [&str; 4] = ["k1", "b", "analyzer", "language"];
 
     pub(crate) fn core(&self) -> Result<core::IndexParams> {
-        Ok(core::IndexParams { bm25: Bm25Params::new(self.k1 as f32, self.b as f32)?, analyzer: self.kind })
+        let bm25 = Bm25Params::new(self.k1 as f32, self.b as f32)?;
+        Ok(core::IndexParams { bm25, analyzer: self.core.kind(), language: self.core.language() })
     }
 
     fn read(
@@ -45,22 +47,12 @@ impl IndexParams {
         k1: Option<&Bound<'_, PyAny>>,
         b: Option<&Bound<'_, PyAny>>,
         analyzer: Option<&Bound<'_, PyAny>>,
+        language: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        let kind = match analyzer.map(|word| text::text("analyzer", word)).transpose()? {
-            None | Some("default") => AnalyzerKind::Default,
-            Some("plain") => AnalyzerKind::Plain,
-            Some(other) => {
-                return Err(errors::invalid(
-                    py,
-                    "analyzer",
-                    format!("{other:?} is not one of default, plain"),
-                ));
-            }
-        };
         let params = Self {
             k1: k1.map_or(Ok(1.2), |k1| number::real("k1", k1))?,
             b: b.map_or(Ok(0.75), |b| number::real("b", b))?,
-            kind,
+            core: analyzer::read(analyzer, language)?,
         };
         door::quick(py, || params.core())?;
         Ok(params)
@@ -70,27 +62,32 @@ impl IndexParams {
 #[pymethods]
 impl IndexParams {
     #[new]
-    #[pyo3(signature = (*, k1=None, b=None, analyzer=None), text_signature = "(*, k1=1.2, b=0.75, analyzer='default')")]
+    #[pyo3(signature = (*, k1=None, b=None, analyzer=None, language=None),
+           text_signature = "(*, k1=1.2, b=0.75, analyzer='default', language='english')")]
     fn new(
         py: Python<'_>,
         k1: Option<&Bound<'_, PyAny>>,
         b: Option<&Bound<'_, PyAny>>,
         analyzer: Option<&Bound<'_, PyAny>>,
+        language: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        Self::read(py, k1, b, analyzer)
+        Self::read(py, k1, b, analyzer, language)
     }
 
     /// How text becomes terms.
     #[getter]
     fn analyzer(&self) -> &'static str {
-        match self.kind {
-            AnalyzerKind::Plain => "plain",
-            AnalyzerKind::Default => "default",
-        }
+        self.core.kind().name()
+    }
+
+    /// Whose words are stemmed, or `off`.
+    #[getter]
+    fn language(&self) -> &'static str {
+        self.core.language().name()
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        let key = |params: &Self| (params.k1, params.b, params.analyzer());
+        let key = |params: &Self| (params.k1, params.b, params.core);
         other.cast_exact::<Self>().is_ok_and(|other| key(self) == key(other.get()))
     }
 
@@ -111,8 +108,9 @@ impl IndexParams {
         k1: &Bound<'_, PyAny>,
         b: &Bound<'_, PyAny>,
         analyzer: &Bound<'_, PyAny>,
+        language: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
-        Self::read(k1.py(), Some(k1), Some(b), Some(analyzer))
+        Self::read(k1.py(), Some(k1), Some(b), Some(analyzer), Some(language))
     }
 }
 

@@ -4,6 +4,7 @@
 
 #![allow(clippy::doc_markdown, reason = "doc comments become Python docstrings")]
 
+mod analyzer;
 mod convert;
 mod door;
 mod engine;
@@ -81,6 +82,8 @@ mod _core {
     use super::file_system;
     #[pymodule_export]
     use super::holder;
+    #[pymodule_export]
+    use crate::analyzer::Analyzer;
     #[pymodule_export]
     use crate::engine::Engine;
     #[pymodule_export]

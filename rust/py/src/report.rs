@@ -1,5 +1,8 @@
 //! `Report` and what it consists of, hits excepted.
 
+use crate::analyzer::{Analyzer, in_characters};
+use crate::convert::text;
+use crate::door;
 use crate::hit::Hit;
 use crate::record;
 use otolith_core::engine as core;
@@ -80,7 +83,7 @@ impl FilterEffect {
     }
 }
 
-/// How the query was read: its text and the terms that were searched.
+/// How the query was read: its text, the terms that were searched, and the analyzer that read it.
 #[pyclass(frozen, eq, hash, module = "otolith")]
 #[derive(PartialEq, Eq, Hash)]
 pub(crate) struct Analysis {
@@ -88,10 +91,19 @@ pub(crate) struct Analysis {
     #[pyo3(get)]
     text: String,
     terms: Vec<String>,
+    /// How text becomes terms.
+    #[pyo3(get)]
+    analyzer: Analyzer,
 }
 
 impl Analysis {
-    const FIELDS: [&str; 2] = ["text", "terms"];
+    const FIELDS: [&str; 3] = ["text", "terms", "analyzer"];
+}
+
+impl From<core::Analysis> for Analysis {
+    fn from(read: core::Analysis) -> Self {
+        Self { text: read.text, terms: read.terms, analyzer: Analyzer(read.analyzer) }
+    }
 }
 
 #[pymethods]
@@ -102,9 +114,57 @@ impl Analysis {
         PyTuple::new(py, &self.terms)
     }
 
-    /// The fields as plain data.
+    /// Where a text holds what was asked for: any text, such as `hit.text` or the body of its record.
+    ///
+    /// Args:
+    ///     text: Any text.
+    ///
+    /// Returns:
+    ///     Pairs (start, end) for `text[start:end]`, in order, none touching another. Each is whole characters as people see
+    ///     them: a letter with its accents, an emoji with its skin tone.
+    fn spans(&self, text: &Bound<'_, PyAny>) -> PyResult<Vec<(usize, usize)>> {
+        let (py, text) = (text.py(), text::text("text", text)?);
+        let core = self.analyzer.0;
+        door::run(py, || Ok(in_characters(text, &core.spans(text, &core.query(&self.text)))))
+    }
+
+    /// The text with marks around what was asked for.
+    ///
+    /// Args:
+    ///     text: Any text. Nothing in it is escaped.
+    ///     before: What begins a mark.
+    ///     after: What ends it.
+    #[pyo3(signature = (text, before=None, after=None), text_signature = "($self, text, before='**', after='**')")]
+    fn highlight(
+        &self,
+        text: &Bound<'_, PyAny>,
+        before: Option<&Bound<'_, PyAny>>,
+        after: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<String> {
+        let (py, text) = (text.py(), text::text("text", text)?);
+        let mark = |name, mark: Option<&Bound<'_, PyAny>>| match mark {
+            Some(mark) => text::text(name, mark).map(ToOwned::to_owned),
+            None => Ok("**".to_owned()),
+        };
+        let (before, after) = (mark("before", before)?, mark("after", after)?);
+        let core = self.analyzer.0;
+        door::run(py, || {
+            let mut out = String::with_capacity(text.len());
+            let mut from = 0;
+            for span in core.spans(text, &core.query(&self.text)) {
+                out.extend([&text[from..span.start], &before, &text[span.clone()], &after]);
+                from = span.end;
+            }
+            out.push_str(&text[from..]);
+            Ok(out)
+        })
+    }
+
+    /// The fields as plain data; the analyzer by its id.
     fn to_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
-        record::to_dict(slf.as_any(), &Self::FIELDS)
+        let dict = record::to_dict(slf.as_any(), &Self::FIELDS)?;
+        dict.set_item("analyzer", slf.get().analyzer.0.id().to_string())?;
+        Ok(dict)
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
@@ -116,8 +176,8 @@ impl Analysis {
     }
 
     #[staticmethod]
-    fn _from_state(text: String, terms: Vec<String>) -> Self {
-        Self { text, terms }
+    fn _from_state(text: String, terms: Vec<String>, analyzer: &Bound<'_, Analyzer>) -> Self {
+        Self { text, terms, analyzer: *analyzer.get() }
     }
 }
 
@@ -276,7 +336,7 @@ impl Report {
         Ok(Self {
             hits: PyTuple::new(py, hits)?.unbind(),
             legs: report.legs.into_iter().map(leg).collect::<PyResult<_>>()?,
-            analysis: Py::new(py, Analysis { text: report.analysis.text, terms: report.analysis.terms })?,
+            analysis: Py::new(py, Analysis::from(report.analysis))?,
             filters: PyTuple::new(py, filters.collect::<Vec<_>>())?.unbind(),
             considered: report.considered,
             coverage: Py::new(py, Coverage(report.coverage))?,

@@ -27,7 +27,7 @@ use crate::episode::{Origin, Scope};
 use crate::error::{Error, Result};
 use crate::index::disk::Directory;
 use crate::store::{Durability, Mode, Network, STORE_FILE, Store, StoreOptions, Wait};
-use crate::text::{Analyzer, AnalyzerKind, Language};
+use crate::text::Analyzer;
 use crate::time::{Clock, Moment, SystemClock};
 use served::Served;
 use std::collections::BTreeMap;
@@ -59,6 +59,8 @@ pub struct EngineOptions {
     pub durability: Durability,
     /// Whether a network file system will do.
     pub network: Network,
+    /// How text becomes words to search.
+    pub analyzer: Analyzer,
     /// Where "now" comes from.
     pub clock: Arc<dyn Clock>,
 }
@@ -75,6 +77,7 @@ impl Default for EngineOptions {
             mode: Mode::default(),
             durability: Durability::default(),
             network: Network::default(),
+            analyzer: Analyzer::default(),
             clock: Arc::new(SystemClock),
         }
     }
@@ -155,8 +158,8 @@ impl Engine {
         Self {
             store,
             embedder: RwLock::new(options.embedder.clone()),
+            analyzer: options.analyzer,
             options,
-            analyzer: Analyzer::new(AnalyzerKind::Default, Language::English),
             served: RwLock::new(Served::default()),
             catching_up: Mutex::new(()),
             upkeep: Upkeep::default(),

@@ -147,6 +147,7 @@ impl Engine {
         let analysis = Analysis {
             text: ask.query.unwrap_or_default().to_owned(),
             terms: query.as_ref().map_or_else(Vec::new, surfaces),
+            analyzer: self.analyzer,
         };
         let mut report = Report {
             hits: Vec::new(),

@@ -2,6 +2,8 @@
 
 use crate::episode::{Episode, Trust};
 use crate::explain::Explanation;
+use crate::text::Analyzer;
+use std::ops::Range;
 
 /// One result.
 #[derive(Debug, Clone)]
@@ -56,6 +58,15 @@ pub struct Analysis {
     pub text: String,
     /// The terms that were searched, as they were written.
     pub terms: Vec<String>,
+    /// What read it.
+    pub analyzer: Analyzer,
+}
+
+impl Analysis {
+    /// Where a text holds what was asked for, as [`Analyzer::spans`] has it.
+    pub fn spans(&self, text: &str) -> Vec<Range<usize>> {
+        self.analyzer.spans(text, &self.analyzer.query(&self.text))
+    }
 }
 
 /// How many records have vectors: `total` is the sum of the five counts after it, always.

@@ -237,8 +237,12 @@ fn a_damaged_index_gives_an_answer_or_a_typed_error_and_verify_builds_it_anew() 
     let originals: Vec<(PathBuf, Vec<u8>)> =
         files(home.path()).into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect();
     let restore = || {
-        files(home.path()).iter().for_each(|path| fs::remove_file(path).unwrap());
-        originals.iter().for_each(|(path, bytes)| fs::write(path, bytes).unwrap());
+        for path in files(home.path()) {
+            fs::remove_file(path).unwrap();
+        }
+        for (path, bytes) in &originals {
+            fs::write(path, bytes).unwrap();
+        }
     };
     let mut dice = Dice(7);
     let images = std::env::var("OTOLITH_INDEX_IMAGES").map_or(150, |count| count.parse().unwrap());

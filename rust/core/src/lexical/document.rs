@@ -74,8 +74,8 @@ pub fn prepare(analyzer: &Analyzer, fields: &[Field<'_>]) -> PreparedDoc {
         tfs: Vec::with_capacity((bytes / 4).clamp(8, 2048)),
         len: 0,
     };
-    weighted_terms(*analyzer, fields, |term, quarters| {
-        let TermId(number) = doc.terms.intern(term, hash(term));
+    weighted_terms(*analyzer, fields, |term, hash, quarters| {
+        let TermId(number) = doc.terms.intern(term, hash);
         match doc.tfs.get_mut(number as usize) {
             Some(tf) => *tf = tf.saturating_add(quarters),
             None => doc.tfs.push(quarters),
@@ -85,11 +85,17 @@ pub fn prepare(analyzer: &Analyzer, fields: &[Field<'_>]) -> PreparedDoc {
     doc
 }
 
-/// Calls `each` with every term of the fields, in order, and what it counts, in quarters.
-pub(super) fn weighted_terms(analyzer: Analyzer, fields: &[Field<'_>], mut each: impl FnMut(&[u8], u32)) {
+/// Calls `each` with every term of the fields, in order, its hash, and what it counts, in quarters.
+pub(super) fn weighted_terms(
+    analyzer: Analyzer,
+    fields: &[Field<'_>],
+    mut each: impl FnMut(&[u8], u32, u32),
+) {
     for field in fields.iter().filter(|field| field.weight_halves > 0) {
         let weight = u32::from(field.weight_halves);
-        analyzer.each_term(field.text, |term, halves| each(term, weight * u32::from(halves)));
+        analyzer.each_hashed_term(field.text, |term, hash, halves| {
+            each(term, hash, weight * u32::from(halves));
+        });
     }
 }
 

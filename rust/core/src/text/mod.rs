@@ -3,31 +3,41 @@
 //! The default analyzer normalises (NFKC, full case folding, invisible characters out), splits at script borders, takes
 //! CJK and the other unspaced scripts by characters and overlapping pairs, and indexes identifiers whole and in parts.
 //! An English word gives its Snowball stem with weight 1 and its surface form, a term of its own that begins with `=`,
-//! with weight one half, so that `authorization` (stem `author`) is not `author`. An accented word gives its form
-//! without accents with weight one half.
+//! with weight one half, so that `authorization` (stem `author`) is not `author`; so does every word when another
+//! language is set. An accented word gives its form without accents with weight one half, and so does a number with
+//! grouped digits its form without the groups.
 //!
 //! Weights are counted in halves and belong to the documents; the weight of a query term is 1, but for CJK pairs.
 
 mod chars;
+mod fold;
 mod forms;
+mod language;
 mod normalize;
 mod plain;
 mod query;
 mod segment;
+mod spans;
 mod stem;
 mod stop;
 pub(crate) mod term_table;
 
+pub use language::Language;
 pub use query::{CJK_PAIR_WEIGHT, Query, QueryTerm};
 
+use crate::error::{Error, Result};
 use forms::{Forms, Token};
 use query::QueryBuilder;
+use spans::{Normalized, Spans};
+use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
 
 /// Raised whenever any text may give other terms than before. The exact version of the stemmer belongs to it: raise
 /// this with every change of that pin. (The standard library's Unicode tables may grow with the compiler: letters that
 /// were unassigned before are the only ones they change.)
-const ANALYZER_VERSION: u32 = 1;
+const ANALYZER_VERSION: u32 = 2;
 
 /// Which pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -39,14 +49,26 @@ pub enum AnalyzerKind {
     Plain,
 }
 
-/// Which language's words are stemmed and whose stop words are dropped from queries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Language {
-    /// Snowball's English stemmer and 85 function words.
-    #[default]
-    English,
-    /// Words as they are.
-    Off,
+impl AnalyzerKind {
+    /// As in settings and in the id of an analyzer.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Plain => "plain",
+        }
+    }
+}
+
+impl FromStr for AnalyzerKind {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "default" => Ok(Self::Default),
+            "plain" => Ok(Self::Plain),
+            _ => Err(Error::invalid("analyzer", format!("{text:?} is not one of default, plain"))),
+        }
+    }
 }
 
 /// Identity of an analyzer: text analysed under another id is not comparable.
@@ -59,16 +81,15 @@ pub struct AnalyzerId {
 
 impl fmt::Display for AnalyzerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.kind, self.language) {
-            (AnalyzerKind::Default, Language::English) => write!(f, "default-english-{}", self.version),
-            (AnalyzerKind::Default, Language::Off) => write!(f, "default-off-{}", self.version),
-            (AnalyzerKind::Plain, _) => write!(f, "plain-{}", self.version),
+        match self.kind {
+            AnalyzerKind::Default => write!(f, "default-{}-{}", self.language.name(), self.version),
+            AnalyzerKind::Plain => write!(f, "plain-{}", self.version),
         }
     }
 }
 
 /// Turns text into terms. Cheap to clone and to share between threads; the stem cache is the thread's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Analyzer {
     kind: AnalyzerKind,
     language: Language,
@@ -81,9 +102,14 @@ impl Analyzer {
         Self { kind, language }
     }
 
-    /// Which pipeline it is.
+    /// Which pipeline.
     pub fn kind(&self) -> AnalyzerKind {
         self.kind
+    }
+
+    /// Whose words are stemmed; off for [`AnalyzerKind::Plain`].
+    pub fn language(&self) -> Language {
+        self.language
     }
 
     /// What the terms depend on.
@@ -91,8 +117,8 @@ impl Analyzer {
         AnalyzerId { kind: self.kind, language: self.language, version: ANALYZER_VERSION }
     }
 
-    /// Calls `sink` with every term of `text` in order and its weight in halves: 2, or 1 for a surface form or a form
-    /// without accents.
+    /// Calls `sink` with every term of `text` in order and its weight in halves: 2, or 1 for a surface form, a form
+    /// without accents, or a number without its groups.
     pub fn document(&self, text: &str, sink: &mut dyn FnMut(&str, u8)) {
         self.each_term(text, |term, halves| {
             if let Ok(term) = std::str::from_utf8(term) {
@@ -110,35 +136,63 @@ impl Analyzer {
             }
             AnalyzerKind::Default => {
                 let english = self.language == Language::English;
-                self.tokens(text, |token| builder.add(token, english));
+                self.tokens(&normal_form(text), |token| builder.add(token, english));
             }
         }
         builder.build()
     }
 
-    /// [`Analyzer::document`] without a virtual call per term, the terms as the bytes of their UTF-8.
-    pub(crate) fn each_term(self, text: &str, mut sink: impl FnMut(&[u8], u8)) {
+    /// Where `text` holds terms of a query: ranges of bytes in order, on borders of graphemes, none touching another.
+    /// Indexing does not pay for this: the text is analysed anew.
+    pub fn spans(&self, text: &str, query: &Query) -> Vec<Range<usize>> {
+        let mut spans = Spans::new(query);
+        if spans.is_empty() {
+            return Vec::new();
+        }
         match self.kind {
-            AnalyzerKind::Plain => plain::words(text, &mut |term, _| sink(term.as_bytes(), 2)),
-            AnalyzerKind::Default => self.tokens(text, |token| sink(token.term, token.halves)),
+            AnalyzerKind::Plain => {
+                plain::words(text, &mut |term, written| spans.look(term.as_bytes(), written, text));
+                spans.finish(&Normalized::unchanged(text))
+            }
+            AnalyzerKind::Default => {
+                let normalized = Normalized::new(text);
+                let form = normalized.form();
+                self.tokens(form, |token| spans.look(token.term, token.written, form));
+                spans.finish(&normalized)
+            }
         }
     }
 
-    fn tokens(self, text: &str, out: impl FnMut(Token<'_>)) {
-        let mut normalized = String::new();
-        let text = if text.is_ascii() {
-            text
-        } else {
-            normalize::normalize_into(text, &mut normalized);
-            &normalized
-        };
-        match self.language {
-            Language::English => {
-                stem::with_cache(|stems| segment::scan(text, &mut Forms::new(Some(stems), out)));
+    /// [`Analyzer::document`] without a virtual call per term, the terms as the bytes of their UTF-8.
+    pub(crate) fn each_term(self, text: &str, mut sink: impl FnMut(&[u8], u8)) {
+        self.each_hashed_term(text, |term, _, halves| sink(term, halves));
+    }
+
+    /// [`Analyzer::each_term`] with the hash of each term, which is known for most of them.
+    pub(crate) fn each_hashed_term(self, text: &str, mut sink: impl FnMut(&[u8], u32, u8)) {
+        match self.kind {
+            AnalyzerKind::Plain => plain::words(text, &mut |term, _| {
+                sink(term.as_bytes(), term_table::hash(term.as_bytes()), 2);
+            }),
+            AnalyzerKind::Default => {
+                self.tokens(&normal_form(text), |token| sink(token.term, token.hash, token.halves));
             }
-            Language::Off => segment::scan(text, &mut Forms::new(None, out)),
         }
     }
+
+    /// The tokens of a text in its normal form.
+    fn tokens(self, normal: &str, out: impl FnMut(Token<'_>)) {
+        stem::with_cache(self.language, |stems| segment::scan(normal, &mut Forms::new(stems, out)));
+    }
+}
+
+fn normal_form(text: &str) -> Cow<'_, str> {
+    if normalize::is_normal(text) {
+        return Cow::Borrowed(text);
+    }
+    let mut normal = String::with_capacity(text.len());
+    normalize::normalize_into(text, &mut normal, |_| ());
+    Cow::Owned(normal)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The plain analyzer: case-folded Unicode words and nothing else, for comparison with other engines.
 
 use super::chars::{CLASS, DIGIT, LOWER, UNDERSCORE, UPPER};
-use super::normalize::fold_char;
+use super::fold::fold_char;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Calls `sink` with every folded word and the word as written.

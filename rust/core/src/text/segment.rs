@@ -4,10 +4,10 @@
 //! second rule for a fast path to disagree with.
 
 use super::chars::{
-    APOSTROPHE, CLASS, CONNECTOR, DIGIT, LOWER, UPPER, WIDE, WORD, is_cjk, is_flag_letter, is_pictograph,
-    is_unspaced, is_wide_word,
+    APOSTROPHE, CLASS, CONNECTOR, DIGIT, LOWER, UPPER, WIDE, WORD, is_cjk, is_flag_letter, is_han_or_kana,
+    is_pictograph, is_unspaced, is_wide_word,
 };
-use super::forms::{Forms, Kind, Token};
+use super::forms::{Forms, Kind, MAX_TERM_BYTES, Token};
 use unicode_normalization::char::is_combining_mark;
 
 /// More words than this in one compound go on as a new one.
@@ -22,30 +22,44 @@ struct Span {
     shape: u8,
     /// Where a sign that belongs to the name ends: `C++`, `C#`. Else equal to `end`.
     name_end: usize,
-    /// Digits grouped by commas.
-    grouped: bool,
+    /// What groups its digits: a comma or an apostrophe.
+    separator: Option<char>,
 }
 
 /// Finds the tokens of `text`, which is normalised, and gives them to `forms`.
 pub(super) fn scan<F: FnMut(Token<'_>)>(text: &str, forms: &mut Forms<'_, F>) {
+    scan_with::<F, true>(text, forms);
+}
+
+/// `QUICK` decides the commonest words on the spot; without it the same comes out, slower.
+fn scan_with<F: FnMut(Token<'_>), const QUICK: bool>(text: &str, forms: &mut Forms<'_, F>) {
     let bytes = text.as_bytes();
     let mut spans: Vec<Span> = Vec::new();
     let mut at = 0;
-    while at < bytes.len() {
-        let class = CLASS[usize::from(bytes[at])];
+    while let Some(&byte) = bytes.get(at) {
+        let class = CLASS[usize::from(byte)];
+        if class & WORD == 0 && byte < 128 {
+            at += 1;
+            continue;
+        }
+        if QUICK
+            && class == LOWER
+            && let Some(end) = lone_word(text, at)
+        {
+            forms.lone(text, at, end);
+            at = end;
+            continue;
+        }
+        forms.flush(text);
         if class & WORD != 0 {
             at = compound(text, at, &mut spans, forms);
             continue;
         }
-        if bytes[at] < 128 {
-            at += 1;
-            continue;
-        }
         let Some(c) = char_at(text, at) else { break };
         at = if is_cjk(c) {
-            pairs(text, at, is_cjk, forms)
+            pairs(text, at, c, is_cjk, forms)
         } else if is_unspaced(c) {
-            pairs(text, at, is_unspaced, forms)
+            pairs(text, at, c, is_unspaced, forms)
         } else if is_wide_word(c) {
             compound(text, at, &mut spans, forms)
         } else {
@@ -61,8 +75,27 @@ pub(super) fn scan<F: FnMut(Token<'_>)>(text: &str, forms: &mut Forms<'_, F>) {
             end
         };
     }
+    forms.flush(text);
 }
 
+/// The end of a word of small letters that nothing before or behind it can belong to: most words of most text.
+#[inline]
+fn lone_word(text: &str, start: usize) -> Option<usize> {
+    let bytes = text.as_bytes();
+    if start > 0 && bytes[start - 1] == b'.' {
+        return None;
+    }
+    let len = bytes[start..].iter().position(|b| !b.is_ascii_lowercase()).unwrap_or(bytes.len() - start);
+    let end = start + len;
+    let alone = match bytes.get(end) {
+        None | Some(b' ' | b'\n' | b',' | b')' | b';' | b'"') => true,
+        Some(b'.' | b':' | b'?' | b'-') => matches!(bytes.get(end + 1), None | Some(b' ' | b'\n')),
+        Some(_) => false,
+    };
+    (alone && len > 0 && len <= MAX_TERM_BYTES).then_some(end)
+}
+
+#[inline]
 fn char_at(text: &str, at: usize) -> Option<char> {
     text.get(at..)?.chars().next()
 }
@@ -84,19 +117,24 @@ fn is_letter_at(text: &str, at: usize) -> bool {
     }
 }
 
-/// Every character of a run, and every two neighbours. Marks belong to the character before them.
+/// Every character of a run that begins with `c`, and every two neighbours. Marks belong to the character before them.
 fn pairs<F: FnMut(Token<'_>)>(
     text: &str,
     start: usize,
+    c: char,
     member: fn(char) -> bool,
     forms: &mut Forms<'_, F>,
 ) -> usize {
     let mut previous = None;
-    let mut at = start;
-    while let Some(c) = char_at(text, at).filter(|&c| member(c)) {
-        let mut end = at + c.len_utf8();
-        while let Some(mark) = char_at(text, end).filter(|&c| is_combining_mark(c)) {
+    let (mut at, mut end) = (start, start + c.len_utf8());
+    loop {
+        let mut next = char_at(text, end);
+        let mut goes_on = next.is_some_and(member);
+        // In Thai and its like a mark is a member too.
+        while let Some(mark) = next.filter(|&c| !(goes_on && is_han_or_kana(c)) && is_combining_mark(c)) {
             end += mark.len_utf8();
+            next = char_at(text, end);
+            goes_on = next.is_some_and(member);
         }
         if let Some(before) = previous {
             forms.verbatim(&text[before..end], Kind::Pair);
@@ -104,8 +142,9 @@ fn pairs<F: FnMut(Token<'_>)>(
         forms.verbatim(&text[at..end], Kind::Char);
         previous = Some(at);
         at = end;
+        let Some(c) = next.filter(|_| goes_on) else { return at };
+        end = at + c.len_utf8();
     }
-    at
 }
 
 /// The run of word characters at `start`: letters, digits, underscores, marks, and apostrophes between letters.
@@ -139,22 +178,25 @@ fn word_at(text: &str, start: usize) -> Span {
             }
         }
     }
-    Span { start, end: at, shape, name_end: at, grouped: false }
+    Span { start, end: at, shape, name_end: at, separator: None }
 }
 
-/// The word at `start` with what belongs to it beyond word characters: `1,234,567`, `C++`, `C#`.
+/// The word at `start` with what belongs to it beyond word characters: `1,234,567`, `1'234`, `C++`, `C#`.
 fn name_at(text: &str, start: usize) -> Span {
     let mut span = word_at(text, start);
     let bytes = text.as_bytes();
     let next = bytes.get(span.end).copied();
-    if next == Some(b',') && span.shape == DIGIT && span.end - span.start <= 3 {
+    if let Some(separator @ (b',' | b'\'')) = next
+        && span.shape == DIGIT
+        && span.end - span.start <= 3
+    {
         let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
         let group = |at: usize| {
-            bytes.get(at) == Some(&b',') && (1..4).all(|i| digit(at + i)) && !is_word_at(text, at + 4)
+            bytes.get(at) == Some(&separator) && (1..4).all(|i| digit(at + i)) && !is_word_at(text, at + 4)
         };
         while group(span.end) {
             span.end += 4;
-            span.grouped = true;
+            span.separator = Some(char::from(separator));
         }
         span.name_end = span.end;
     } else if span.shape & !(LOWER | UPPER) == 0 && (next == Some(b'+') || next == Some(b'#')) {
@@ -220,8 +262,8 @@ fn compound<F: FnMut(Token<'_>)>(
     }
     for span in spans.iter() {
         let written = &text[span.start..span.end];
-        if span.grouped {
-            forms.whole(written, Some(','));
+        if span.separator.is_some() {
+            forms.whole(written, span.separator);
         } else {
             if span.name_end > span.end {
                 forms.whole(&text[span.start..span.name_end], None);
@@ -234,15 +276,14 @@ fn compound<F: FnMut(Token<'_>)>(
 
 fn wholes<F: FnMut(Token<'_>)>(text: &str, spans: &[Span], dotted: bool, forms: &mut Forms<'_, F>) {
     let (Some(first), Some(last)) = (spans.first(), spans.last()) else { return };
-    let skip = spans.iter().any(|span| span.grouped).then_some(',');
+    let separator = spans.iter().find_map(|span| span.separator);
     let start = first.start - usize::from(dotted);
     let whole = &text[start..last.name_end];
     // `U.S.A.` is also written `USA`.
     if spans.len() > 1 && is_acronym(text, spans) {
-        let closed: String = whole.chars().filter(|&c| c != '.').collect();
-        return forms.word(&closed, UPPER);
+        return forms.closed_up(whole, '.');
     }
-    forms.whole(whole, skip);
+    forms.whole(whole, separator);
     // The number of a version without its `v`.
     let name = &text[first.start..first.end];
     if !dotted
@@ -251,7 +292,7 @@ fn wholes<F: FnMut(Token<'_>)>(text: &str, spans: &[Span], dotted: bool, forms: 
             .strip_prefix(['v', 'V'])
             .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
     {
-        forms.whole(&whole[1..], skip);
+        forms.whole(&whole[1..], separator);
     }
     // Segments of a path or address: `path/to/file.rs` is found by `file.rs`.
     let mut from = 0;
@@ -264,7 +305,7 @@ fn wholes<F: FnMut(Token<'_>)>(text: &str, spans: &[Span], dotted: bool, forms: 
         let covers_all = from == 0 && i + 1 == spans.len();
         let hidden = from > 0 && text.as_bytes()[spans[from].start - 1] == b'.';
         if !covers_all && (i > from || hidden) {
-            forms.whole(&text[spans[from].start - usize::from(hidden)..spans[i].name_end], skip);
+            forms.whole(&text[spans[from].start - usize::from(hidden)..spans[i].name_end], separator);
         }
         from = i + 1;
     }
@@ -274,4 +315,33 @@ fn wholes<F: FnMut(Token<'_>)>(text: &str, spans: &[Span], dotted: bool, forms: 
 fn is_acronym(text: &str, spans: &[Span]) -> bool {
     spans.iter().all(|s| s.end - s.start == 1 && s.shape == UPPER && s.name_end == s.end)
         && spans.windows(2).all(|pair| &text[pair[0].end..pair[1].start] == ".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::{Language, stem};
+    use proptest::prelude::*;
+
+    fn terms<const QUICK: bool>(language: Language, text: &str) -> Vec<(String, u8)> {
+        let mut out = Vec::new();
+        stem::with_cache(language, |stems| {
+            let mut forms = Forms::new(stems, |token: Token<'_>| {
+                out.push((String::from_utf8_lossy(token.term).into_owned(), token.halves));
+            });
+            scan_with::<_, QUICK>(text, &mut forms);
+        });
+        out
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn words_that_are_decided_on_the_spot_are_decided_alike(text in "[abXé\u{301}中👍 .,:;'\"?#+/_()1\n-]{0,24}|([a-z]{1,6}[ .,:;?-]{1,2}){0,40}") {
+            for language in [Language::English, Language::Off] {
+                prop_assert_eq!(terms::<true>(language, &text), terms::<false>(language, &text));
+            }
+        }
+    }
 }

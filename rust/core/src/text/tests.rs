@@ -7,17 +7,28 @@ fn terms(text: &str) -> Vec<String> {
     out
 }
 
+fn off() -> Analyzer {
+    Analyzer::new(AnalyzerKind::Default, Language::Off)
+}
+
+fn plain() -> Analyzer {
+    Analyzer::new(AnalyzerKind::Plain, Language::Off)
+}
+
 fn query_terms(text: &str) -> Vec<String> {
     Analyzer::default().query(text).terms.into_iter().map(|t| t.term).collect()
 }
 
 #[test]
 fn ids_name_what_the_terms_depend_on() {
-    assert_eq!(Analyzer::default().id().to_string(), "default-english-1");
-    assert_eq!(Analyzer::new(AnalyzerKind::Default, Language::Off).id().to_string(), "default-off-1");
+    assert_eq!(Analyzer::default().id().to_string(), "default-english-2");
+    assert_eq!(Analyzer::new(AnalyzerKind::Default, Language::Off).id().to_string(), "default-off-2");
+    assert_eq!(Analyzer::new(AnalyzerKind::Default, Language::German).id().to_string(), "default-german-2");
     let plain = Analyzer::new(AnalyzerKind::Plain, Language::English);
-    assert_eq!(plain.id().to_string(), "plain-1");
+    assert_eq!(plain.id().to_string(), "plain-2");
     assert_eq!(plain, Analyzer::new(AnalyzerKind::Plain, Language::Off));
+    assert_eq!("plain".parse::<AnalyzerKind>().unwrap(), AnalyzerKind::Plain);
+    assert!("Plain".parse::<AnalyzerKind>().is_err());
 }
 
 #[test]
@@ -69,7 +80,7 @@ fn a_long_text_without_a_border_is_bounded_in_terms() {
 /// Printable text, any characters at all, and the ones the rules are about.
 fn any_text() -> impl Strategy<Value = String> {
     let any = prop::collection::vec(any::<char>(), 0..40).prop_map(String::from_iter);
-    let edges = "[aZ0_.'’,:/@#+=\\\\ßİıé\u{301}\u{200D}\u{FEFF}漢かー한ก่👍🏽🇩🇪٤שָ \t\u{0}]{0,40}";
+    let edges = "[aZ01_.'’,:/@#+=\\\\ßİıé\u{A0}\u{202F}ﬁ㌔ﾊﾞＡ１❤\u{FE0F}\u{20E3}\u{301}\u{200D}\u{FEFF}漢かー한ก่👍🏽🇩🇪٤שָ \t\u{0}]{0,40}";
     prop_oneof!["\\PC{0,60}", any, edges]
 }
 
@@ -78,7 +89,7 @@ proptest! {
 
     #[test]
     fn any_text_is_analysed_without_panic_and_the_same_for_query_and_document(text in any_text()) {
-        for analyzer in [Analyzer::default(), Analyzer::new(AnalyzerKind::Default, Language::Off), Analyzer::new(AnalyzerKind::Plain, Language::Off)] {
+        for analyzer in [Analyzer::default(), off(), Analyzer::new(AnalyzerKind::Default, Language::German), plain()] {
             let mut document = std::collections::BTreeSet::new();
             analyzer.document(&text, &mut |term, halves| {
                 assert!(!term.is_empty() && (halves == 1 || halves == 2));
@@ -89,6 +100,54 @@ proptest! {
             }
             prop_assert_eq!(analyzer.query(&text).is_empty(), document.is_empty());
         }
+    }
+
+    #[test]
+    fn spans_stand_on_borders_and_hold_what_was_asked(text in any_text(), query in any_text(), whole in any::<bool>()) {
+        use unicode_segmentation::UnicodeSegmentation;
+        let query = if whole { text.clone() } else { query };
+        let mut borders: Vec<usize> = text.grapheme_indices(true).map(|(at, _)| at).collect();
+        borders.push(text.len());
+        for analyzer in [Analyzer::default(), off(), plain()] {
+            let asked = analyzer.query(&query);
+            let mut held = false;
+            analyzer.document(&text, &mut |term, _| held |= asked.terms.iter().any(|t| t.term == term));
+            let spans = analyzer.spans(&text, &asked);
+            prop_assert_eq!(spans.is_empty(), !held, "{:?} {:?}", text, query);
+            let mut last = None;
+            for span in spans {
+                prop_assert!(span.start < span.end && last.is_none_or(|end| end < span.start));
+                prop_assert!(borders.binary_search(&span.start).is_ok() && borders.binary_search(&span.end).is_ok());
+                last = Some(span.end);
+            }
+        }
+    }
+
+    #[test]
+    fn a_word_is_marked_wherever_it_stands(word in "[a-z]{3,8}", left in "([A-Za-z]{1,6}[,.]? ){0,6}", right in "([,.]? [a-zé]{1,6}){0,6}") {
+        let text = format!("{left}{word}{right}");
+        for analyzer in [off(), plain()] {
+            let spans = analyzer.spans(&text, &analyzer.query(&word));
+            let here = left.len()..left.len() + word.len();
+            prop_assert!(spans.iter().any(|span| span.start <= here.start && here.end <= span.end), "{:?} {:?}", text, spans);
+        }
+    }
+
+    #[test]
+    fn stemmers_of_all_languages_bear_any_word(text in "([a-zäéßıςα-ωа-яيةا-يक-ह\u{93f}அ-ஹא-ת]{1,9} ?){0,6}") {
+        for &language in Language::ALL {
+            Analyzer::new(AnalyzerKind::Default, language).document(&text, &mut |term, _| assert!(!term.is_empty()));
+        }
+    }
+
+    #[test]
+    fn plain_and_default_agree_on_words_of_letters(text in "([a-zа-яα-ωäéß]{2,9}[,;!?]? ){0,8}") {
+        let of = |analyzer: Analyzer| {
+            let mut out = Vec::new();
+            analyzer.document(&text, &mut |term, halves| if halves == 2 { out.push(term.to_owned()) });
+            out
+        };
+        prop_assert_eq!(of(off()), of(plain()));
     }
 
     #[test]

@@ -26,11 +26,13 @@ pub struct IndexParams {
     pub bm25: Bm25Params,
     /// How text becomes terms.
     pub analyzer: AnalyzerKind,
+    /// Whose words are stemmed; nothing to the plain analyzer.
+    pub language: Language,
 }
 
 impl Default for IndexParams {
     fn default() -> Self {
-        Self { bm25: Bm25Params::default(), analyzer: AnalyzerKind::Default }
+        Self { bm25: Bm25Params::default(), analyzer: AnalyzerKind::Default, language: Language::English }
     }
 }
 
@@ -154,7 +156,7 @@ impl HybridIndex {
         }
         Ok(Self {
             params,
-            analyzer: Analyzer::new(params.analyzer, Language::English),
+            analyzer: Analyzer::new(params.analyzer, params.language),
             index: Index::new(params.bm25, dim),
             ids: DocIds::default(),
             refused: BTreeMap::new(),

@@ -119,7 +119,7 @@ impl HybridIndex {
         let constant = |bits: u64| f32::from_bits(bits as u32);
         let bm25 =
             Bm25Params::new(constant(k1), constant(b)).map_err(|_| sections.corrupt("its constants"))?;
-        let params = IndexParams { bm25, analyzer: analyzer.kind() };
+        let params = IndexParams { bm25, analyzer: analyzer.kind(), language: analyzer.language() };
         let segment = Segment::open(&sections)?;
         let count = u32::try_from(count).ok().filter(|count| *count == segment.num_docs());
         let count = count.ok_or_else(|| sections.corrupt("counts other documents than it holds"))?;
@@ -169,15 +169,16 @@ fn sync_parent(path: &Path) -> io::Result<()> {
 /// The analyzer that the words came from, if this version has it.
 fn analyzer(sections: &Sections) -> Result<Analyzer> {
     let name = sections.array::<u8>(ANALYZER)?;
-    let known =
-        [AnalyzerKind::Default, AnalyzerKind::Plain].map(|kind| Analyzer::new(kind, Language::English));
-    let found = known.into_iter().find(|analyzer| analyzer.id().to_string().as_bytes() == &name[..]);
+    let plain = Analyzer::new(AnalyzerKind::Plain, Language::Off);
+    let known = Language::ALL.iter().map(|language| Analyzer::new(AnalyzerKind::Default, *language));
+    let mut known = known.chain([plain]);
+    let found = known.find(|analyzer| analyzer.id().to_string().as_bytes() == &name[..]);
     found.ok_or_else(|| {
         let name = String::from_utf8_lossy(&name);
         let message = format!(
             "its words were made by analyzer {name}, this version has {} and {}; build it again from the documents",
-            known[0].id(),
-            known[1].id()
+            Analyzer::default().id(),
+            plain.id()
         );
         Error::store(sections.path(), message)
     })

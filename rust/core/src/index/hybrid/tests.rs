@@ -181,7 +181,11 @@ fn fields_of(doc: &Doc) -> Option<Vec<(String, String)>> {
 }
 
 fn play(steps: &[Step], folder: &std::path::Path) -> (HybridIndex, Vec<(String, Doc)>) {
-    let params = IndexParams { bm25: Bm25Params::new(0.9, 0.4).unwrap(), analyzer: AnalyzerKind::Plain };
+    let params = IndexParams {
+        bm25: Bm25Params::new(0.9, 0.4).unwrap(),
+        analyzer: AnalyzerKind::Plain,
+        ..IndexParams::default()
+    };
     let mut index = HybridIndex::new(Some(3), params).unwrap();
     let mut model: Vec<(String, Doc)> = Vec::new();
     for step in steps {

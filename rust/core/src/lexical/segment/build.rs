@@ -6,7 +6,7 @@ use crate::ids::TermId;
 use crate::lexical::document::{Field, PreparedDoc, weighted_terms};
 use crate::sections::SectionWriter;
 use crate::text::Analyzer;
-use crate::text::term_table::{TermTable, hash};
+use crate::text::term_table::TermTable;
 use fixedbitset::FixedBitSet;
 use std::io::{self, Write};
 
@@ -74,8 +74,8 @@ impl SegmentBuilder {
         let start = self.forward.len();
         let mark = self.lens.len() as u32 + 1;
         let mut len = 0_u32;
-        weighted_terms(*analyzer, fields, |term, quarters| {
-            let id = self.terms.intern(term, hash(term));
+        weighted_terms(*analyzer, fields, |term, hash, quarters| {
+            let id = self.terms.intern(term, hash);
             if self.last.len() <= id.index() {
                 self.last.resize(self.terms.len().max(64), (0, 0));
             }
