@@ -813,7 +813,7 @@ class Engine:
             before_bytes and after_bytes (int, of the file), records (int), blocked_us (int: how long nobody could write,
             in microseconds), changed_meanwhile (int: records that changed or went while it ran; bytes of their old form may be
             left until the next compaction), removed_drafts (list of str: unfinished files of killed processes that were
-            removed).
+            removed), index (str or None: directory of the index that is free of forgotten words as well).
 
         Raises:
             StoreCorrupt: A row cannot be read; `otolith verify --repair` comes first.
@@ -1049,7 +1049,7 @@ class HybridIndex:
         """Documents that are there."""
     @property
     def max_doc(self) -> int:
-        """Documents that were ever inserted, removed and replaced ones included."""
+        """Documents with those that were removed or replaced and whose place is not used again yet."""
     @property
     def dim(self) -> int | None:
         """Width of the vectors; None before the first."""
