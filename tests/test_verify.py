@@ -160,9 +160,9 @@ def test_what_is_lost_is_named_and_its_bytes_are_kept(home: Path) -> None:
     assert set(lost) == {victim}
     assert lost[victim].file is not None
     assert report.repaired.lost_found is not None
+    assert victim in lost[victim].file
     kept = Path(report.repaired.lost_found, lost[victim].file).read_bytes()
-    assert victim in str(lost[victim].file)
-    assert b"1 word word" in kept
+    assert b'"created_at":"' in kept
     assert contents(home) == {one: text for one, text in there.items() if one != victim}
     assert any(problem.kind == "row" and problem.id == victim for problem in report.problems)
 
