@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import array
 import math
+import pathlib
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from otolith import DimensionMismatch, HybridIndex, IndexParams, InvalidInput
+from effort import effort
+from otolith import (
+    DimensionMismatch,
+    FormatTooNew,
+    HybridIndex,
+    IndexParams,
+    InvalidInput,
+    StoreCorrupt,
+    StoreError,
+)
 
 PLAIN = IndexParams(analyzer="plain")
 
@@ -220,3 +230,123 @@ def test_the_vector_leg_is_exact_cosine(count: int, dim: int, seed: int) -> None
         assert hit.parts["cosine"] == pytest.approx(float(exact[int(hit.id)]), abs=2e-3)
     found = [exact[int(hit.id)] for hit in hits]
     assert all(a >= b - 4e-3 for a, b in pairwise(found))
+
+
+def answers(index: HybridIndex) -> list[object]:
+    """What an index says to some questions, to the last bit."""
+    asked = [
+        {"query": "red fox", "k": 50},
+        {"query": "old", "k": 3},
+        {"vector": [0.3, 0.4, -0.5], "k": 50},
+        {"query": "blue tall", "vector": [0.1, -0.9, 0.2], "k": 7, "explain": True},
+        {"query": "new", "ids": ["d1", "d5", "d8"]},
+    ]
+    found = [
+        [(hit.id, hit.score, hit.parts, hit.explanation) for hit in index.search(**question)]  # type: ignore[arg-type]
+        for question in asked
+    ]
+    coverage = index.vector_coverage()
+    return [*found, coverage, index.num_docs, index.dim]
+
+
+def filled(count: int, seed: int = 1) -> HybridIndex:
+    rng = np.random.default_rng(seed)
+    words = np.array(["red", "blue", "green", "tall", "short", "old", "new", "fox", "größe", "東京"])
+    texts = [" ".join(rng.choice(words, 9)) for _ in range(count)]
+    index = HybridIndex(3, params=IndexParams(k1=0.9, b=0.3))
+    index.insert_many([f"d{number}" for number in range(count)], texts, rng.standard_normal((count, 3)))
+    return index
+
+
+@pytest.mark.parametrize("count", [0, 1, 40, 3000])
+def test_a_saved_index_is_the_index(count: int, tmp_path: pathlib.Path) -> None:
+    index = filled(count)
+    if count > 1:
+        index.insert("wide", "red but refused", [1.0])
+        index.insert("zero", "blue and refused", [0.0, 0.0, 0.0])
+        index.insert("textless", vector=[0.5, 0.5, 0.0])
+        for number in range(0, count, 3):
+            index.remove(f"d{number}")
+    path = tmp_path / "index"
+    index.save(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["index"]
+    loaded = HybridIndex.load(path)
+    assert answers(loaded) == answers(index)
+    assert loaded.max_doc == loaded.num_docs
+    for one in (index, loaded):
+        one.insert("d1", "red fox instead", [0.1, 0.2, 0.3])
+        one.insert("d90000", "old fox")
+        one.add_embedding("d1", [0.0, 1.0, 0.0])
+        one.remove("d2")
+        one.remove("d90000")
+    assert answers(loaded) == answers(index)
+    # A file that is mapped is not changed: it is put in its place.
+    loaded.save(str(path))
+    assert answers(HybridIndex.load(str(path))) == answers(index) == answers(loaded)
+
+
+def test_compact_gives_places_back_and_changes_no_answer() -> None:
+    index = filled(600)
+    for number in range(0, 600, 2):
+        index.remove(f"d{number}")
+    before = answers(index)
+    assert (index.num_docs, index.max_doc) == (300, 600)
+    index.compact()
+    assert (index.num_docs, index.max_doc) == (300, 300)
+    assert answers(index) == before
+    index.insert("d0", "red again")
+    assert index.search("again")[0].id == "d0"
+
+
+def test_replacing_for_ever_takes_no_room_for_ever() -> None:
+    index = filled(50)
+    for turn in range(200):
+        index.insert_many([f"d{number}" for number in range(50)], [f"red turn{turn}"] * 50)
+    assert index.num_docs == 50
+    assert index.max_doc < 3000
+    assert len(index.search("turn199", k=100)) == 50
+    assert index.search("turn198") == []
+
+
+def test_a_file_that_is_no_saved_index_is_told_apart(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "index"
+    with pytest.raises(StoreError, match=r"HybridIndex\.save"):
+        HybridIndex.load(path)
+    filled(100).save(path)
+    whole = path.read_bytes()
+    for cut in (0, 10, len(whole) // 2, len(whole) - 1):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(StoreCorrupt, match="Build the index again"):
+            HybridIndex.load(path)
+    path.write_text("something else entirely\n" * 20)
+    with pytest.raises(StoreCorrupt):
+        HybridIndex.load(path)
+    with pytest.raises(StoreError):
+        filled(3).save(tmp_path / "nowhere" / "index")
+    with pytest.raises(StoreError):
+        HybridIndex.load(tmp_path)
+    for bad in (None, 3, b"\xff"):
+        with pytest.raises(InvalidInput):
+            HybridIndex.load(bad)  # type: ignore[arg-type]
+
+
+def test_damage_gives_an_error_or_an_answer(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "index"
+    index = filled(400)
+    index.save(path)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(5)
+    for _ in range(effort(150, 3000)):
+        damaged = bytearray(whole)
+        for place in rng.integers(0, len(whole), rng.integers(1, 4)):
+            damaged[place] ^= int(rng.integers(1, 256))
+        path.write_bytes(damaged)
+        try:
+            loaded = HybridIndex.load(path)
+        except (StoreCorrupt, StoreError, FormatTooNew):
+            continue
+        answers(loaded)
+        loaded.insert("more", "red fox")
+        loaded.remove("d7")
+        loaded.compact()
+        answers(loaded)

@@ -996,6 +996,32 @@ class HybridIndex:
         """
     def remove(self, id: str) -> bool:
         """Takes a document out; False when there was none of this id."""
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the index to a file, in place of what is there: beside it first, synced, then renamed, so that the file is
+        the old or the new one whatever happens.
+
+        Args:
+            path: The file.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+    @staticmethod
+    def load(path: str | PathLike[str]) -> HybridIndex:
+        """The index in a file that `save` wrote, with its settings. Words and ids stay in the file and are read as they are
+        searched: do not change it, save to it instead.
+
+        Args:
+            path: The file.
+
+        Raises:
+            FormatTooNew: A newer version wrote it.
+            StoreCorrupt: It is cut short or damaged.
+            StoreError: It cannot be read, or another version's analyzer made its words.
+        """
+    def compact(self) -> None:
+        """Makes the index smaller and faster after many changes: documents that were removed or replaced are gone from it
+        for good, and `max_doc` is `num_docs`."""
     def search(
         self,
         query: str | None = None,

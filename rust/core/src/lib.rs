@@ -46,6 +46,7 @@ pub use engine::{
 pub use episode::{Episode, EpisodePatch, MetaValue, Origin, Outcome, Scope, Source, Status, Trust};
 pub use error::{Error, Holder, Result};
 pub use explain::Explanation;
+pub use files::fork_generation;
 pub use fusion::{Fusion, Weights};
 pub use ids::RecordId;
 pub use index::{HybridHit, HybridIndex, IndexParams, Inserted, Search};

@@ -2,17 +2,18 @@
 
 use crate::convert::{mapping, number, text, vector};
 use crate::door;
+use crate::engine::absolute;
 use crate::errors;
 use crate::hybrid_types::{IndexHit, IndexParams, Inserted};
 use crate::report::Coverage;
 use otolith_core::engine as core_engine;
 use otolith_core::error::{Error, Result};
+use otolith_core::fork_generation;
 use otolith_core::fusion::Fusion;
 use otolith_core::index as core;
 use otolith_core::lexical::PreparedDoc;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use std::path::PathBuf;
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError, TryLockResult};
 use std::time::{Duration, Instant};
 
@@ -35,7 +36,8 @@ const BATCH: usize = 512;
 #[pyclass(frozen, module = "otolith")]
 pub(crate) struct HybridIndex {
     index: RwLock<core::HybridIndex>,
-    pid: u32,
+    /// See [`fork_generation`].
+    made_in: u32,
 }
 
 /// A document before it is indexed.
@@ -49,14 +51,14 @@ impl HybridIndex {
     // A panic in the middle of a change leaves nothing that can be answered from. In a forked child the same is true of
     // an index that a thread of the parent was at: its lock is never given back here.
     fn read(&self) -> Result<RwLockReadGuard<'_, core::HybridIndex>> {
-        if self.pid != std::process::id() {
+        if self.made_in != fork_generation() {
             return in_child(|| self.index.try_read());
         }
         self.index.read().map_err(|_| broken())
     }
 
     fn write(&self) -> Result<RwLockWriteGuard<'_, core::HybridIndex>> {
-        if self.pid != std::process::id() {
+        if self.made_in != fork_generation() {
             return in_child(|| self.index.try_write());
         }
         self.index.write().map_err(|_| broken())
@@ -174,7 +176,7 @@ impl HybridIndex {
             },
         };
         let index = door::quick(py, || core::HybridIndex::new(dim, params))?;
-        Ok(Self { index: RwLock::new(index), pid: std::process::id() })
+        Ok(Self { index: RwLock::new(index), made_in: fork_generation() })
     }
 
     /// Adds a document, or replaces the one of the same id.
@@ -284,8 +286,9 @@ impl HybridIndex {
     ///
     /// Raises:
     ///     StoreError: It cannot be written.
-    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        door::run(py, move || self.read()?.save(&path))
+    fn save(&self, path: &Bound<'_, PyAny>) -> PyResult<()> {
+        let place = absolute("path", path)?;
+        door::run(path.py(), || self.read()?.save(&place))
     }
 
     /// The index in a file that `save` wrote, with its settings. Words and ids stay in the file and are read as they are
@@ -299,9 +302,10 @@ impl HybridIndex {
     ///     StoreCorrupt: It is cut short or damaged.
     ///     StoreError: It cannot be read, or another version's analyzer made its words.
     #[staticmethod]
-    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        let index = door::run(py, move || core::HybridIndex::load(&path))?;
-        Ok(Self { index: RwLock::new(index), pid: std::process::id() })
+    fn load(path: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let place = absolute("path", path)?;
+        let index = door::run(path.py(), || core::HybridIndex::load(&place))?;
+        Ok(Self { index: RwLock::new(index), made_in: fork_generation() })
     }
 
     /// Makes the index smaller and faster after many changes: documents that were removed or replaced are gone from it

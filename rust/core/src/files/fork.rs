@@ -71,6 +71,29 @@ pub(crate) fn register(descriptor: i32) -> Registration {
     }
 }
 
+/// A number that is another one in every forked child: reading it costs nothing, where asking for the process id is a
+/// system call.
+pub fn fork_generation() -> u32 {
+    #[cfg(unix)]
+    {
+        static HANDLER: Once = Once::new();
+        HANDLER.call_once(|| {
+            // SAFETY: the handler changes one atomic.
+            unsafe {
+                libc::pthread_atfork(None, None, Some(next_generation));
+            }
+        });
+    }
+    GENERATION.load(Ordering::Relaxed)
+}
+
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+
+#[cfg(unix)]
+extern "C" fn next_generation() {
+    GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
 #[cfg(unix)]
 extern "C" fn null_inherited_after_fork() {
     null_inherited();

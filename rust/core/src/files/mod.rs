@@ -5,5 +5,6 @@ mod lock;
 pub(crate) mod owner;
 mod publish;
 
+pub use fork::fork_generation;
 pub(crate) use lock::LockFile;
 pub(crate) use publish::{make_dir, publish, sync_dir};

@@ -212,7 +212,8 @@ impl LexicalIndex {
             return false;
         }
         self.num_docs -= 1;
-        self.total_len -= u64::from(held.segment.lens()[local as usize]);
+        // A damaged segment may hold other lengths than their sum.
+        self.total_len = self.total_len.saturating_sub(u64::from(held.segment.lens()[local as usize]));
         if at < self.kept {
             return true;
         }
@@ -334,7 +335,8 @@ impl LexicalIndex {
         let tombstones = Tombstones::of(&segment, places);
         let written = segment.num_docs() - tombstones.count();
         self.num_docs += written;
-        self.total_len += segment.total_len() - tombstones.total_len();
+        let total_len = segment.total_len().saturating_sub(tombstones.total_len());
+        self.total_len = self.total_len.saturating_add(total_len);
         self.delta_base = self.delta_base.max(base + segment.num_docs());
         if written > 0 {
             self.segments.push(Held { base, segment, tombstones, written });
@@ -437,7 +439,9 @@ impl LexicalIndex {
     }
 }
 
-fn in_memory(write: impl FnOnce(&mut SectionWriter<&mut Vec<u8>>) -> io::Result<()>) -> Result<Segment> {
+fn in_memory(
+    write: impl FnOnce(&mut SectionWriter<&mut crate::sections::Image>) -> io::Result<()>,
+) -> Result<Segment> {
     Segment::open(&Sections::in_memory(write)?)
 }
 

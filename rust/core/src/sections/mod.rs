@@ -16,7 +16,7 @@
 mod read;
 mod write;
 
-pub(crate) use read::{Numbers, Sections};
+pub(crate) use read::{Image, Numbers, Sections};
 #[cfg(test)]
 use write::Pieces;
 pub(crate) use write::SectionWriter;

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use bytemuck::{AnyBitPattern, NoUninit};
 use memmap2::Mmap;
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
@@ -35,6 +35,33 @@ enum Bytes {
 #[derive(Debug, Clone, Copy, AnyBitPattern, NoUninit)]
 #[repr(C, align(64))]
 struct Line([u8; ALIGN]);
+
+/// A file that grows in memory, aligned as a map is.
+#[derive(Debug, Default)]
+pub(crate) struct Image {
+    lines: Vec<Line>,
+    len: usize,
+}
+
+impl Image {
+    fn put(&mut self, bytes: &[u8]) {
+        let end = self.len + bytes.len();
+        self.lines.resize(end.div_ceil(ALIGN), Line([0; ALIGN]));
+        bytemuck::must_cast_slice_mut(&mut self.lines)[self.len..end].copy_from_slice(bytes);
+        self.len = end;
+    }
+}
+
+impl Write for Image {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.put(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 impl Bytes {
     fn all(&self) -> &[u8] {
@@ -76,22 +103,23 @@ impl Sections {
 
     /// The same in memory: what `write` writes.
     pub(crate) fn in_memory(
-        write: impl FnOnce(&mut SectionWriter<&mut Vec<u8>>) -> io::Result<()>,
+        write: impl FnOnce(&mut SectionWriter<&mut Image>) -> io::Result<()>,
     ) -> Result<Self> {
-        let mut bytes = Vec::new();
-        let written = SectionWriter::new(&mut bytes).and_then(|mut writer| {
+        let mut image = Image::default();
+        let written = SectionWriter::new(&mut image).and_then(|mut writer| {
             write(&mut writer)?;
             writer.finish().map(drop)
         });
         written.map_err(|error| Error::Internal(format!("an index in memory: {error}")))?;
-        Self::from_bytes(&bytes)
+        Self::over(PathBuf::new(), Bytes::Memory(image.lines, image.len))
     }
 
     /// The content of a file.
+    #[cfg(test)]
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let mut lines = vec![Line([0; ALIGN]); bytes.len().div_ceil(ALIGN)];
-        bytemuck::must_cast_slice_mut::<Line, u8>(&mut lines)[..bytes.len()].copy_from_slice(bytes);
-        Self::over(PathBuf::new(), Bytes::Memory(lines, bytes.len()))
+        let mut image = Image::default();
+        image.put(bytes);
+        Self::over(PathBuf::new(), Bytes::Memory(image.lines, image.len))
     }
 
     fn over(path: PathBuf, bytes: Bytes) -> Result<Self> {

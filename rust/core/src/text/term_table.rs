@@ -99,21 +99,43 @@ impl TermTable {
         if (self.entries.len() + 1) * 2 > self.slots.len() {
             self.grow(self.entries.len() + 1);
         }
-        let mut entry = Entry::of(term);
-        match self.find(&entry, term, hash) {
+        match self.find(&Entry::of(term), term, hash) {
             Ok(id) => id,
             Err(slot) => {
                 let id = TermId(self.entries.len() as u32);
-                if term.len() > INLINE {
-                    entry.bytes[4..].copy_from_slice(&(self.arena.len() as u64).to_le_bytes());
-                    self.arena.extend_from_slice(term);
-                }
+                let entry = self.stored(term);
                 self.entries.push(entry);
                 self.hashes.push(hash);
                 self.slots[slot] = pack(hash, id);
                 id
             }
         }
+    }
+
+    /// Appends a term without looking whether it is there: a list of terms for [`Self::intern_all`] of another table, and
+    /// no dictionary.
+    pub(crate) fn list(&mut self, term: &[u8], hash: u32) {
+        let entry = self.stored(term);
+        self.entries.push(entry);
+        self.hashes.push(hash);
+    }
+
+    /// An empty table that keeps its memory.
+    pub(crate) fn clear(&mut self) {
+        self.entries.clear();
+        self.hashes.clear();
+        self.slots.fill(0);
+        self.arena.clear();
+    }
+
+    /// The entry of a term, whose bytes are put into the arena if they are many.
+    fn stored(&mut self, term: &[u8]) -> Entry {
+        let mut entry = Entry::of(term);
+        if term.len() > INLINE {
+            entry.bytes[4..].copy_from_slice(&(self.arena.len() as u64).to_le_bytes());
+            self.arena.extend_from_slice(term);
+        }
+        entry
     }
 
     /// Appends the numbers of all terms of another table, in its order, to `ids`.

@@ -104,15 +104,24 @@ impl DocIds {
         self.saved.as_ref().map_or(0, |saved| saved.ranks.len())
     }
 
-    /// Writes the ids under new numbers, which are dense.
+    /// Writes the ids under `count` new numbers, which are dense.
     ///
     /// # Errors
-    /// Those of the writer.
-    pub(super) fn write<W: Write>(&self, out: &mut SectionWriter<W>, numbers: &[u32]) -> io::Result<()> {
+    /// Those of the writer; [`io::ErrorKind::InvalidData`] when the file that ids came from is damaged.
+    pub(super) fn write<W: Write>(
+        &self,
+        out: &mut SectionWriter<W>,
+        numbers: &[u32],
+        count: u32,
+    ) -> io::Result<()> {
         let known = (0..).map(DocId).zip(numbers).filter(|(_, number)| **number != DROPPED);
         let mut names: Vec<(Arc<str>, u32)> =
             known.filter_map(|(doc, number)| Some((self.name(doc)?, *number))).collect();
         names.sort_unstable();
+        if names.len() != count as usize {
+            let message = "an id cannot be read, as the file it was loaded from is damaged";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
         let docs: Vec<u32> = names.iter().map(|(_, doc)| *doc).collect();
         let mut ranks = vec![0_u32; docs.len()];
         for (rank, doc) in (0..).zip(&docs) {

@@ -60,7 +60,7 @@ impl HybridIndex {
             let docs: Vec<DocId> = self.index.live().ones().map(|doc| DocId(doc as u32)).collect();
             let vectors = self.index.vectors();
             VectorSegment::write(&mut out, vectors.dim(), count, |doc| vectors.rows_of(docs[doc.index()]))?;
-            self.ids.write(&mut out, &numbers)?;
+            self.ids.write(&mut out, &numbers, count)?;
             let mut texts = vec![0_u64; docs.len().div_ceil(64)];
             for (doc, at) in docs.iter().zip(0..) {
                 texts[at / 64] |= u64::from(self.index.has_text(*doc)) << (at % 64);

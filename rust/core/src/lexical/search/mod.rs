@@ -62,7 +62,7 @@ impl<'i, 'q> Question<'i, 'q> {
     /// Parts are in the order of their numbers and do not overlap.
     pub(crate) fn new(parts: Vec<Part<'i>>, params: Bm25Params, query: &'q Query) -> Self {
         let num_docs: u32 = parts.iter().map(Part::num_docs).sum();
-        let total_len = parts.iter().map(Part::total_len).sum();
+        let total_len = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.total_len()));
         let mut terms: Vec<Planned<'q>> = Vec::with_capacity(query.terms.len());
         let mut postings = Vec::with_capacity(query.terms.len() * parts.len());
         let mut doc_freqs = 0;
@@ -72,7 +72,7 @@ impl<'i, 'q> Question<'i, 'q> {
             for part in &parts {
                 let (list, live) = part.find(&term).unwrap_or_default();
                 postings.push(list);
-                doc_freq += live;
+                doc_freq = live.saturating_add(doc_freq);
             }
             // Only damage counts more.
             let doc_freq = doc_freq.min(num_docs);

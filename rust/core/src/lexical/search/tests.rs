@@ -1,8 +1,10 @@
 //! Every way through a search against scoring each document by itself, to the last bit.
 
 use super::*;
+use crate::error::{Error, Result};
+use crate::lexical::Segment;
 use crate::lexical::{Field, LexicalIndex, PreparedDoc, Simd, prepare};
-use crate::sections::Sections;
+use crate::sections::{SectionWriter, Sections};
 use crate::text::{Analyzer, AnalyzerKind, Language};
 use std::collections::BTreeMap;
 
@@ -213,24 +215,132 @@ fn every_kernel_over_any_parts_gives_the_bits_of_scoring_each_document() {
     }
 }
 
+/// All documents of an index in one segment, under the numbers they have.
+fn written(case: &Case) -> Sections {
+    let numbers: Vec<u32> = (0..case.model.len() as u32).collect();
+    Sections::in_memory(|out| case.index.write(out, &numbers, numbers.len() as u32).unwrap()).unwrap()
+}
+
 #[test]
 fn a_segment_that_was_written_is_the_index() {
     let dice = &mut Dice(7);
     let mut case = history(dice, 2_000);
+    let sections = written(&case);
     let numbers: Vec<u32> = (0..case.model.len() as u32).collect();
-    let mut written = Ok(Ok(()));
-    let sections = Sections::in_memory(|out| {
-        written = case.index.write(out, &numbers, numbers.len() as u32);
-        Ok(())
-    })
-    .unwrap();
-    written.unwrap().unwrap();
     let mut places = FixedBitSet::with_capacity(numbers.len());
     case.model.iter().zip(0..).filter(|(doc, _)| doc.is_none()).for_each(|(_, at)| places.insert(at));
-    let segment = crate::lexical::Segment::open(&sections).unwrap();
+    let segment = Segment::open(&sections).unwrap();
     case.index = LexicalIndex::of_segment(case.params, segment, &places);
     for _ in 0..20 {
         let query = question(dice);
         check(&case, &query, 10, None);
     }
+}
+
+/// Everything that can be done with a segment is done, whatever is in it.
+fn use_up(segment: &Segment, dice: &mut Dice) {
+    let mut places = FixedBitSet::with_capacity(segment.num_docs() as usize);
+    (0..dice.roll(40)).for_each(|_| places.set(dice.roll(segment.num_docs()) as usize, true));
+    let mut index = LexicalIndex::of_segment(Bm25Params::default(), segment.clone(), &places);
+    for _ in 0..3 {
+        index.insert(DocId(index.max_doc()), &prepared(&text(dice))).unwrap();
+    }
+    for turn in 0..4 {
+        let query = question(dice);
+        let mut allowed = FixedBitSet::with_capacity(segment.num_docs() as usize);
+        (0..allowed.len()).for_each(|doc| allowed.set(doc, dice.roll(1 + turn * 40) == 0));
+        let question = index.question(&query);
+        for level in Simd::ALL.into_iter().filter(|level| level.is_available()) {
+            for found in
+                [question.top_at(level, 10, None), question.top_at(level, usize::MAX, Some(&allowed))]
+            {
+                assert!(found.iter().all(|found| found.score > 0.0 && found.score.is_finite()));
+            }
+        }
+        let doc = DocId(dice.roll(segment.num_docs() + 2));
+        assert!(question.score(doc) >= 0.0 && question.mass(doc) <= 1.0);
+        assert!(question.explain(doc).len() >= question.matched_terms(doc).len());
+        for _ in 0..10 {
+            index.remove(DocId(dice.roll(index.max_doc())));
+        }
+    }
+    segment.names().prefixed(b"w");
+    let live: Vec<u32> = (0..index.max_doc())
+        .map(|doc| if index.contains(DocId(doc)) { doc } else { crate::lexical::DROPPED })
+        .collect();
+    let count = index.max_doc();
+    index.renumber(&live, count).unwrap();
+    let found = index.search(&question(dice), None);
+    assert_eq!(found.docs.len(), found.mass.len());
+}
+
+/// Each of thousands of damaged images gives an answer or a typed error. Half of them have right checksums all the same:
+/// only what is read is checked then.
+#[test]
+fn no_damage_ends_in_a_panic() {
+    let long = std::env::var("TESTS_LONG").is_ok_and(|long| long == "1");
+    let mut opened = 0;
+    let mut whole = Vec::new();
+    for round in 0..if long { 10_000 } else { 600 } {
+        let dice = &mut Dice(round);
+        if round % 50 == 0 {
+            whole = image(&written(&history(dice, 400 + round as u32 % 7 * 300)));
+        }
+        let sections = if round % 2 == 0 {
+            let mut bytes = whole.clone();
+            if dice.roll(8) == 0 {
+                bytes.truncate(dice.roll(bytes.len() as u32) as usize);
+            }
+            spoil(&mut bytes, dice);
+            Sections::from_bytes(&bytes)
+        } else {
+            signed(&Sections::from_bytes(&whole).unwrap(), dice)
+        };
+        let segment = sections.and_then(|sections| Segment::open(&sections));
+        match segment {
+            Ok(segment) => {
+                opened += 1;
+                use_up(&segment, dice);
+            }
+            Err(error) => {
+                let typed = matches!(error, Error::StoreCorrupt { .. } | Error::FormatTooNew { .. });
+                assert!(typed, "{error}");
+            }
+        }
+    }
+    assert!(opened > 100, "only {opened} were opened");
+}
+
+fn image(sections: &Sections) -> Vec<u8> {
+    let mut out = SectionWriter::new(Vec::new()).unwrap();
+    for (name, _) in sections.sizes() {
+        out.section(name, &sections.array::<u8>(name).unwrap()).unwrap();
+    }
+    out.finish().unwrap()
+}
+
+fn spoil(bytes: &mut [u8], dice: &mut Dice) {
+    for _ in 0..=dice.roll(4) {
+        let place = dice.roll(bytes.len() as u32) as usize;
+        if let Some(byte) = bytes.get_mut(place) {
+            *byte = if dice.roll(3) == 0 { 255 } else { *byte ^ (1 << dice.roll(8)) };
+        }
+    }
+}
+
+/// The sections with some bytes of some of them changed, or cut short, under checksums of what they are now.
+fn signed(sections: &Sections, dice: &mut Dice) -> Result<Sections> {
+    Sections::in_memory(|out| {
+        for (name, _) in sections.sizes() {
+            let mut bytes = sections.array::<u8>(name).unwrap().to_vec();
+            if dice.roll(3) == 0 {
+                spoil(&mut bytes, dice);
+            }
+            if dice.roll(60) == 0 {
+                bytes.truncate(dice.roll(bytes.len() as u32) as usize / 8 * 8);
+            }
+            out.section(name, &bytes)?;
+        }
+        Ok(())
+    })
 }

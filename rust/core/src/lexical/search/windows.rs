@@ -14,6 +14,8 @@ use std::cell::Cell;
 
 /// Documents of a window: sums and norms fit the first cache.
 const WINDOW: usize = 4096;
+/// Documents that are looked through at once: what is found in them raises what the next need.
+const BLOCK: usize = 256;
 /// Documents of a window of few postings, which are listed instead of scanned: sums fit the second cache.
 const SPARSE_WINDOW: usize = 16 * WINDOW;
 /// With fewer postings of essential terms than one in so many documents, they are listed.
@@ -277,12 +279,15 @@ impl<'s, 'i> Scan<'s, 'i> {
             from += 1;
         }
         added.next(from, essential);
-        places.clear();
-        simd::find_above(self.level, sums, self.needed(top, from), places);
-        for &place in places.iter() {
-            let (sum, norm, doc) = (sums[place as usize], norms[place as usize], start as u32 + place);
-            if self.sieve.passes(doc) {
-                self.complete(doc, sum, from, top, |term| term.look_up_next(doc, norm));
+        for (block, first) in sums.chunks(BLOCK).zip((0..).step_by(BLOCK)) {
+            places.clear();
+            simd::find_above(self.level, block, self.needed(top, from), places);
+            for &place in places.iter() {
+                let (sum, norm) = (block[place as usize], norms[first + place as usize]);
+                let doc = (start + first) as u32 + place;
+                if sum >= self.needed(top, from) && self.sieve.passes(doc) {
+                    self.complete(doc, sum, from, top, |term| term.look_up_next(doc, norm));
+                }
             }
         }
         sums.fill(0.0);

@@ -30,7 +30,7 @@ fn build(model: &Model, kept: impl Fn(u32) -> bool) -> Segment {
 }
 
 fn opened(
-    write: impl FnOnce(&mut crate::sections::SectionWriter<&mut Vec<u8>>) -> std::io::Result<()>,
+    write: impl FnOnce(&mut crate::sections::SectionWriter<&mut crate::sections::Image>) -> std::io::Result<()>,
 ) -> Segment {
     let sections = Sections::in_memory(write).unwrap();
     sections.check_all().unwrap();
