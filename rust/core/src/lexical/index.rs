@@ -233,7 +233,7 @@ impl LexicalIndex {
         }
         let len = u64::from(self.delta.docs().lens()[local as usize]);
         self.num_docs -= 1;
-        self.total_len -= len;
+        self.total_len = self.total_len.saturating_sub(len);
         self.delta_len -= len;
         true
     }
@@ -321,7 +321,7 @@ impl LexicalIndex {
             let segment = in_memory(|out| self.delta.docs().write(out, |doc| !dead.contains(doc as usize)))?;
             let (delta, base) = (std::mem::take(&mut self.delta), self.delta_base);
             self.num_docs -= delta.num_docs() - delta.num_dead();
-            self.total_len -= self.delta_len;
+            self.total_len = self.total_len.saturating_sub(self.delta_len);
             self.hold(base, segment, delta.dead());
         }
         self.delta = Delta::default();
