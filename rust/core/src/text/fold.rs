@@ -30,6 +30,11 @@ fn simple_fold(c: char) -> Option<char> {
     }
 }
 
+/// Whether a word holds only letters of common alphabets that are folded already. False may be wrong.
+pub(super) fn is_folded(word: &str) -> bool {
+    word.chars().all(|c| simple_fold(c) == Some(c))
+}
+
 /// Appends the folded form of `word` to `out`, composed again where folding took a character apart.
 pub(super) fn fold_into(word: &str, out: &mut String) {
     let start = out.len();
@@ -152,6 +157,7 @@ mod tests {
             let tables: String =
                 c.to_lowercase().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect();
             assert_eq!(simple.to_string(), tables, "{c:?}");
+            assert!(simple != c || !c.is_uppercase(), "{c:?}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! From a word to its terms: stem, surface form, accent-free form, parts.
 
 use super::chars::{APOSTROPHE, CLASS, DIGIT, LOWER, UNDERSCORE, WIDE};
-use super::fold::{fold_into, without_accents};
+use super::fold::{fold_into, is_folded, without_accents};
 use super::stem::{SURFACE, StemCache};
 use super::term_table::hash;
 
@@ -125,6 +125,9 @@ impl<'c, F: FnMut(Token<'_>)> Forms<'c, F> {
             return self.ascii_word(written, written);
         }
         let written = cut(written);
+        if shape & !LOWER == WIDE && !written.is_ascii() && is_folded(written) {
+            return self.wide_word(written, written);
+        }
         if shape & APOSTROPHE != 0 {
             return self.apostrophes(written);
         }
