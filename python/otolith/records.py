@@ -255,8 +255,8 @@ class Keeper(_Counts):
     Attributes:
         path: Its path from the home on.
         kind: `previous` version of a file, `damaged` store, `lost+found`, `backup`, `draft` of another
-            process, `index` of other settings, of another version or that somebody was at work in, or `other`,
-            which otolith did not make.
+            process, `index` of other settings or another version, or that somebody was at work in, or
+            `other`, which otolith did not make.
         bytes: Its size.
     """
 

@@ -16,7 +16,8 @@ def command(invocation: Invocation) -> None:
 
     Others read all the time and write but for a moment. Prints each other file of the home that may still
     hold forgotten bytes, with its kind and size: previous versions, damaged stores, lost+found, backups,
-    drafts, indexes of other settings, and what otolith did not make. Unfinished files that killed processes left are removed.
+    drafts, indexes of other settings, and what otolith did not make. Unfinished files that killed processes
+    left are removed.
     """
     with open_existing(invocation) as memory, progress(invocation, "compacting") as tell:
         report = memory.compact(progress=tell)
