@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from otolith import Episode
 
-DIM = 32
+# As wide as the vectors of small models: a store keeps each in several rows.
+DIM = 384
 EMBEDDER = f"hash:{DIM}"
 FILLER = ["token", "deploy", "rollback", "pool", "latency", "index", "cache", "retry", "schema", "parser"]
 FILLER += ["socket", "thread", "queue", "lock", "page", "commit", "branch", "release", "budget", "invoice"]
