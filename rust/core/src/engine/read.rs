@@ -74,7 +74,7 @@ impl Engine {
     /// Store errors.
     pub fn count(&self, filter: &Filter) -> Result<usize> {
         let served = self.served()?;
-        Ok(served.select(filter, &self.options.scope).docs.count_ones(..))
+        Ok(served.select(filter, &self.options.scope).count())
     }
 
     /// Reads records that the copy at `from` knows; None for each that went away since. One that is not found

@@ -155,7 +155,7 @@ impl Engine {
             analysis,
             filters: allowed.effects.iter().map(|e| FilterEffect { name: e.name, left: e.left }).collect(),
             asked_for: ask.k,
-            considered: allowed.docs.count_ones(..),
+            considered: allowed.count(),
             served: allowed.total,
             below_relevance: 0,
             unreadable: served.left_out(),
@@ -177,7 +177,7 @@ impl Engine {
         let question = Ask {
             query: query.as_ref(),
             vector: vector.as_ref(),
-            allowed: (!allowed.all).then_some(&allowed.docs),
+            allowed: (!allowed.all).then_some(&*allowed.docs),
             // A floor may leave out any of the best: then all that match are judged.
             k: if ask.min_relevance > 0.0 { usize::MAX } else { ask.k },
             fusion: ask.fusion,

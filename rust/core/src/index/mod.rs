@@ -22,6 +22,7 @@ pub struct Index {
     vectors: VectorSet,
     /// Documents that are not removed.
     live: FixedBitSet,
+    num_docs: usize,
     /// Documents that were given text, be it without a single term.
     texts: FixedBitSet,
 }
@@ -33,6 +34,7 @@ impl Index {
             lexical: LexicalIndex::new(params),
             vectors: VectorSet::new(dim),
             live: FixedBitSet::new(),
+            num_docs: 0,
             texts: FixedBitSet::new(),
         }
     }
@@ -48,7 +50,7 @@ impl Index {
         live.insert_range(..);
         let mut texts = without;
         texts.toggle_range(..);
-        Self { lexical, vectors: VectorSet::new(dim), live, texts }
+        Self { lexical, vectors: VectorSet::new(dim), live, num_docs: count as usize, texts }
     }
 
     /// Whether a document was given text, be it without a single term.
@@ -81,7 +83,8 @@ impl Index {
                 .map_err(|refusal| Error::Internal(format!("the vectors of a segment: {refusal}")))?;
         }
         let words = segments.iter().map(|(words, _, dead)| (words.clone(), *dead));
-        Ok(Self { lexical: LexicalIndex::of_segments(params, words), vectors, texts: live.clone(), live })
+        let lexical = LexicalIndex::of_segments(params, words);
+        Ok(Self { lexical, vectors, texts: live.clone(), num_docs: live.count_ones(..), live })
     }
 
     /// Adds a document, with text if it has any.
@@ -95,6 +98,7 @@ impl Index {
             self.texts.grow_and_insert(doc.index());
         }
         self.live.grow_and_insert(doc.index());
+        self.num_docs += 1;
         self.texts.grow(doc.index() + 1);
         Ok(doc)
     }
@@ -109,9 +113,11 @@ impl Index {
         self.texts.grow(end);
         self.texts.insert_range(first.index()..end);
         segment.places().ones().for_each(|place| self.texts.remove(first.index() + place));
+        let segment_docs = segment.num_docs() as usize;
         self.lexical.insert_all(first, segment)?;
         self.live.grow(end);
         self.live.insert_range(first.index()..end);
+        self.num_docs += segment_docs;
         Ok(first)
     }
 
@@ -148,6 +154,7 @@ impl Index {
         self.texts = texts;
         self.live = FixedBitSet::with_capacity(count as usize);
         self.live.insert_range(..);
+        self.num_docs = count as usize;
         Ok(())
     }
 
@@ -165,6 +172,7 @@ impl Index {
             return false;
         }
         self.live.set(doc.index(), false);
+        self.num_docs -= 1;
         if self.texts.contains(doc.index()) {
             self.texts.set(doc.index(), false);
             self.lexical.remove(doc);
@@ -175,7 +183,7 @@ impl Index {
 
     /// Live documents.
     pub fn num_docs(&self) -> usize {
-        self.live.count_ones(..)
+        self.num_docs
     }
 
     /// Numbers given so far, removed documents included.

@@ -86,11 +86,7 @@ pub fn prepare(analyzer: &Analyzer, fields: &[Field<'_>]) -> PreparedDoc {
 }
 
 /// Calls `each` with every term of the fields, in order, its hash, and what it counts, in quarters.
-pub(super) fn weighted_terms(
-    analyzer: Analyzer,
-    fields: &[Field<'_>],
-    mut each: impl FnMut(&[u8], u32, u32),
-) {
+fn weighted_terms(analyzer: Analyzer, fields: &[Field<'_>], mut each: impl FnMut(&[u8], u32, u32)) {
     for field in fields.iter().filter(|field| field.weight_halves > 0) {
         let weight = u32::from(field.weight_halves);
         analyzer.each_hashed_term(field.text, |term, hash, halves| {

@@ -180,6 +180,46 @@ impl Analyzer {
         }
     }
 
+    /// [`Analyzer::each_hashed_term`] in no order, but for lone words of small ASCII letters: these are given to `words`
+    /// as places in the text it gets, and their terms are those of [`Analyzer::word_terms`]. Who keeps these by word pays
+    /// for a word once. `lone` is room for the places.
+    pub(crate) fn each_term_around(
+        self,
+        text: &str,
+        lone: &mut Vec<Range<usize>>,
+        mut sink: impl FnMut(&[u8], u32, u8),
+        words: impl FnOnce(&str, &[Range<usize>]),
+    ) {
+        lone.clear();
+        match self.kind {
+            AnalyzerKind::Plain => {
+                plain::words_around(text, lone, &mut |term, _| {
+                    sink(term.as_bytes(), term_table::hash(term.as_bytes()), 2);
+                });
+                words(text, lone);
+            }
+            AnalyzerKind::Default => {
+                let normal = normal_form(text);
+                let out = |token: Token<'_>| sink(token.term, token.hash, token.halves);
+                stem::with_cache(self.language, |stems| {
+                    segment::scan_around(&normal, &mut Forms::new(stems, out), lone);
+                });
+                words(&normal, lone);
+            }
+        }
+    }
+
+    /// The terms of a lone word.
+    pub(crate) fn word_terms(self, word: &str, mut sink: impl FnMut(&[u8], u32, u8)) {
+        match self.kind {
+            AnalyzerKind::Plain => sink(word.as_bytes(), term_table::hash(word.as_bytes()), 2),
+            AnalyzerKind::Default => stem::with_cache(self.language, |stems| {
+                let out = |token: Token<'_>| sink(token.term, token.hash, token.halves);
+                Forms::new(stems, out).ascii_word(word, word);
+            }),
+        }
+    }
+
     /// The tokens of a text in its normal form.
     fn tokens(self, normal: &str, out: impl FnMut(Token<'_>)) {
         stem::with_cache(self.language, |stems| segment::scan(normal, &mut Forms::new(stems, out)));

@@ -2,16 +2,43 @@
 
 use super::chars::{CLASS, DIGIT, LOWER, UNDERSCORE, UPPER};
 use super::fold::fold_char;
+use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
 
 /// Calls `sink` with every folded word and the word as written.
 pub(super) fn words(text: &str, sink: &mut impl FnMut(&str, &str)) {
     let mut folded = String::new();
     if text.is_ascii() {
-        ascii_words(text, &mut folded, sink);
+        ascii_words(text, |at, upper| {
+            let word = &text[at];
+            if !upper {
+                return sink(word, word);
+            }
+            folded.clear();
+            folded.push_str(word);
+            folded.make_ascii_lowercase();
+            sink(&folded, word);
+        });
     } else {
         unicode_words(text, &mut folded, sink);
     }
+}
+
+/// The same, but the places of words that need no folding are listed in `lone`.
+pub(super) fn words_around(text: &str, lone: &mut Vec<Range<usize>>, sink: &mut impl FnMut(&str, &str)) {
+    if !text.is_ascii() {
+        return words(text, sink);
+    }
+    let mut folded = String::new();
+    ascii_words(text, |at, upper| {
+        if !upper {
+            return lone.push(at);
+        }
+        folded.clear();
+        folded.push_str(&text[at.clone()]);
+        folded.make_ascii_lowercase();
+        sink(&folded, &text[at]);
+    });
 }
 
 /// The general path.
@@ -24,8 +51,9 @@ fn unicode_words(text: &str, folded: &mut String, sink: &mut impl FnMut(&str, &s
 }
 
 /// The word borders of Unicode's annex 29 for ASCII: runs of letters, digits and underscores, held together by one of
-/// `' . :` between letters and one of `' . , ;` between digits.
-fn ascii_words(text: &str, folded: &mut String, sink: &mut impl FnMut(&str, &str)) {
+/// `' . :` between letters and one of `' . , ;` between digits. `sink` gets the place of each, and whether it holds a
+/// capital.
+fn ascii_words(text: &str, mut sink: impl FnMut(Range<usize>, bool)) {
     const LETTER: u8 = LOWER | UPPER;
     let bytes = text.as_bytes();
     let class = |at: usize| bytes.get(at).map_or(0, |&b| CLASS[usize::from(b)]);
@@ -58,15 +86,7 @@ fn ascii_words(text: &str, folded: &mut String, sink: &mut impl FnMut(&str, &str
             at += 1;
         }
         if shape & (LETTER | DIGIT) != 0 {
-            let word = &text[start..at];
-            if shape & UPPER == 0 {
-                sink(word, word);
-            } else {
-                folded.clear();
-                folded.push_str(word);
-                folded.make_ascii_lowercase();
-                sink(folded, word);
-            }
+            sink(start..at, shape & UPPER != 0);
         }
         if at == start {
             at += 1;
@@ -79,17 +99,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn collect(path: impl Fn(&str, &mut String, &mut dyn FnMut(&str, &str)), text: &str) -> Vec<String> {
-        let mut out = Vec::new();
-        path(text, &mut String::new(), &mut |term, _| out.push(term.to_owned()));
-        out
-    }
-
+    /// Words of ASCII by its own path and by the general one.
     fn both(text: &str) -> (Vec<String>, Vec<String>) {
-        (
-            collect(|t, f, mut s| ascii_words(t, f, &mut s), text),
-            collect(|t, f, mut s| unicode_words(t, f, &mut s), text),
-        )
+        assert!(text.is_ascii());
+        let (mut fast, mut general) = (Vec::new(), Vec::new());
+        words(text, &mut |term, _| fast.push(term.to_owned()));
+        unicode_words(text, &mut String::new(), &mut |term, _| general.push(term.to_owned()));
+        (fast, general)
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::chars::{
     is_pictograph, is_unspaced, is_wide_word,
 };
 use super::forms::{Forms, Kind, MAX_TERM_BYTES, Token};
+use std::ops::Range;
 use unicode_normalization::char::is_combining_mark;
 
 /// More words than this in one compound go on as a new one.
@@ -28,11 +29,24 @@ struct Span {
 
 /// Finds the tokens of `text`, which is normalised, and gives them to `forms`.
 pub(super) fn scan<F: FnMut(Token<'_>)>(text: &str, forms: &mut Forms<'_, F>) {
-    scan_with::<F, true>(text, forms);
+    scan_with::<F, true>(text, forms, |forms, start, end| forms.lone(text, start, end));
 }
 
-/// `QUICK` decides the commonest words on the spot; without it the same comes out, slower.
-fn scan_with<F: FnMut(Token<'_>), const QUICK: bool>(text: &str, forms: &mut Forms<'_, F>) {
+/// The same, but for lone words: their places are listed in `lone`, and their terms are up to the caller.
+pub(super) fn scan_around<F: FnMut(Token<'_>)>(
+    text: &str,
+    forms: &mut Forms<'_, F>,
+    lone: &mut Vec<Range<usize>>,
+) {
+    scan_with::<F, true>(text, forms, |_, start, end| lone.push(start..end));
+}
+
+/// `QUICK` decides the commonest words on the spot, which go to `lone`; without it the same comes out, slower.
+fn scan_with<F: FnMut(Token<'_>), const QUICK: bool>(
+    text: &str,
+    forms: &mut Forms<'_, F>,
+    mut lone: impl FnMut(&mut Forms<'_, F>, usize, usize),
+) {
     let bytes = text.as_bytes();
     let mut spans: Vec<Span> = Vec::new();
     let mut at = 0;
@@ -46,7 +60,7 @@ fn scan_with<F: FnMut(Token<'_>), const QUICK: bool>(text: &str, forms: &mut For
             && class == LOWER
             && let Some(end) = lone_word(text, at)
         {
-            forms.lone(text, at, end);
+            lone(forms, at, end);
             at = end;
             continue;
         }
@@ -329,7 +343,7 @@ mod tests {
             let mut forms = Forms::new(stems, |token: Token<'_>| {
                 out.push((String::from_utf8_lossy(token.term).into_owned(), token.halves));
             });
-            scan_with::<_, QUICK>(text, &mut forms);
+            scan_with::<_, QUICK>(text, &mut forms, |forms, start, end| forms.lone(text, start, end));
         });
         out
     }

@@ -24,6 +24,7 @@ use crate::time::Moment;
 use delta::Delta;
 use fixedbitset::FixedBitSet;
 use follow::{Content, Update};
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -243,23 +244,24 @@ impl Served {
     }
 
     /// What a filter leaves of the records of a scope.
-    pub(super) fn select(&self, filter: &Filter, scope: &Scope) -> Selection {
+    pub(super) fn select(&self, filter: &Filter, scope: &Scope) -> Selection<'_> {
         let conditions = filter.conditions();
         let effects = conditions.iter().map(|c| Effect { name: c.name(), left: 0 }).collect();
-        let mut whole = Selection { docs: FixedBitSet::new(), total: 0, effects, all: true };
+        let mut whole = Selection { docs: Cow::Owned(FixedBitSet::new()), total: 0, effects, all: true };
         let Some(built) = &self.built else { return whole };
         if scope.is_root() && filter.status.is_none() && built.all_active() && conditions.is_empty() {
-            whole.docs.clone_from(built.index.live());
+            whole.docs = Cow::Borrowed(built.index.live());
             whole.total = built.index.num_docs();
             return whole;
         }
-        whole.docs.grow(built.index.max_doc());
+        let docs = whole.docs.to_mut();
+        docs.grow(built.index.max_doc());
         for part in &built.parts {
             let own = part.member.segment.columns.select(filter, scope, Some(part.dead()));
             whole.total += own.total;
             whole.effects.iter_mut().zip(&own.effects).for_each(|(sum, own)| sum.left += own.left);
             whole.all &= own.all;
-            copy_bits(&own.docs, part.base as usize, &mut whole.docs);
+            copy_bits(&own.docs, part.base as usize, docs);
         }
         for (doc, record) in built.delta.records() {
             let fields = &record.fields;
@@ -274,7 +276,7 @@ impl Served {
                 effect.left += usize::from(holds);
                 all &= holds;
             }
-            whole.docs.set(doc.index(), all);
+            docs.set(doc.index(), all);
             whole.all &= all;
         }
         whole

@@ -3,12 +3,13 @@
 use super::postings::PostingsWriter;
 use super::{DICTIONARY, Names, forward};
 use crate::ids::TermId;
-use crate::lexical::document::{Field, PreparedDoc, weighted_terms};
+use crate::lexical::document::{Field, PreparedDoc};
 use crate::sections::SectionWriter;
 use crate::text::Analyzer;
 use crate::text::term_table::TermTable;
 use fixedbitset::FixedBitSet;
 use std::io::{self, Write};
+use std::ops::Range;
 
 /// Documents on their way into a segment: their terms with frequencies, one document after the other.
 #[derive(Debug, Clone, Default)]
@@ -24,10 +25,22 @@ pub(crate) struct SegmentBuilder {
     places: FixedBitSet,
     /// By term, one more than the last document that it was found in, and where in `forward`.
     last: Vec<(u32, u32)>,
+    memo: WordMemo,
     interned: Vec<TermId>,
-    /// The words of one document as they come, and what each counts.
+    /// The other terms of a field as they come, and what each counts.
     listed: TermTable,
     counts: Vec<u32>,
+}
+
+/// The terms of lone words, so that a word is stemmed once, and costs one look-up where it would cost one a term.
+#[derive(Debug, Clone, Default)]
+struct WordMemo {
+    words: TermTable,
+    /// By word: its terms, each with its weight in halves; the second weighs 0 when there is one alone.
+    terms: Vec<[(TermId, u32); 2]>,
+    /// Kept from field to field: places of words, and their numbers.
+    places: Vec<Range<usize>>,
+    found: Vec<TermId>,
 }
 
 impl SegmentBuilder {
@@ -75,30 +88,65 @@ impl SegmentBuilder {
     /// Analyses a document and adds it: without a table of the document's own terms. All are looked up together, so that
     /// the reads of a table that is larger than the cache do not wait for each other.
     pub(crate) fn push_fields(&mut self, analyzer: &Analyzer, fields: &[Field<'_>]) {
+        let start = self.forward.len();
+        let mut len = 0;
+        for field in fields.iter().filter(|field| field.weight_halves > 0) {
+            len = self.add_field(*analyzer, field, start, len);
+        }
+        self.end(len);
+    }
+
+    /// Adds a field of the document whose terms begin at `start`; gives its length, which was `len`.
+    fn add_field(&mut self, analyzer: Analyzer, field: &Field<'_>, start: usize, mut len: u32) -> u32 {
+        let weight = u32::from(field.weight_halves);
+        let mut memo = std::mem::take(&mut self.memo);
         self.listed.clear();
         self.counts.clear();
-        weighted_terms(*analyzer, fields, |term, hash, quarters| {
-            self.listed.list(term, hash);
-            self.counts.push(quarters);
+        memo.found.clear();
+        let (listed, counts) = (&mut self.listed, &mut self.counts);
+        let list = |term: &[u8], hash, halves| {
+            listed.list(term, hash);
+            counts.push(weight * u32::from(halves));
+        };
+        let WordMemo { words, terms, places, found } = &mut memo;
+        let table = &mut self.terms;
+        analyzer.each_term_around(field.text, places, list, |text, places| {
+            words.intern_words(text, places, found);
+            for (id, place) in found.iter().zip(places) {
+                // Numbers are given in the order of the words, so that a new one is the next.
+                if id.index() == terms.len() {
+                    terms.push(terms_of_word(analyzer, &text[place.clone()], table));
+                }
+            }
         });
+        let mark = self.lens.len() as u32 + 1;
         self.interned.clear();
         self.terms.intern_all(&self.listed, &mut self.interned);
         self.last.resize(self.terms.len(), (0, 0));
-        let start = self.forward.len();
-        let mark = self.lens.len() as u32 + 1;
-        let mut len = 0_u32;
-        for (&id, &quarters) in self.interned.iter().zip(&self.counts) {
-            let last = &mut self.last[id.index()];
+        let (last, forward) = (&mut self.last, &mut self.forward);
+        let mut add = |id: TermId, quarters: u32| {
+            let last = &mut last[id.index()];
             if last.0 == mark {
-                let tf = &mut self.forward[start + last.1 as usize].1;
+                let tf = &mut forward[start + last.1 as usize].1;
                 *tf = tf.saturating_add(quarters);
             } else {
-                *last = (mark, (self.forward.len() - start) as u32);
-                self.forward.push((id, quarters));
+                *last = (mark, (forward.len() - start) as u32);
+                forward.push((id, quarters));
             }
             len = len.saturating_add(quarters);
+        };
+        for word in &memo.found {
+            let [(first, halves), (second, more)] = memo.terms[word.index()];
+            add(first, weight * halves);
+            if more > 0 {
+                add(second, weight * more);
+            }
         }
-        self.end(len);
+        for (&id, &quarters) in self.interned.iter().zip(&self.counts) {
+            add(id, quarters);
+        }
+        self.memo = memo;
+        len
     }
 
     /// Adds a place without a document.
@@ -156,13 +204,15 @@ impl SegmentBuilder {
             ends.iter().try_for_each(|&end| term(&postings[std::mem::replace(&mut start, end)..end]))
         })?;
         drop(postings);
-        let mut sorted: Vec<(u32, u32)> = Vec::new();
+        // Term and frequency as one number: sorted in half the time of a pair.
+        let mut sorted: Vec<u64> = Vec::new();
         writer.finish(out, |doc, list| {
             if kept(doc) {
+                let terms = self.terms_of(doc).iter();
                 sorted.clear();
-                sorted.extend(self.terms_of(doc).iter().map(|&(id, tf)| (ranks[id.index()], tf)));
+                sorted.extend(terms.map(|&(id, tf)| u64::from(ranks[id.index()]) << 32 | u64::from(tf)));
                 sorted.sort_unstable();
-                forward::encode(sorted.iter().copied(), list);
+                forward::encode(sorted.iter().map(|term| ((term >> 32) as u32, *term as u32)), list);
             }
         })?;
         Names::write(out, DICTIONARY, &names.iter().map(|(name, _)| *name))
@@ -176,6 +226,20 @@ impl SegmentBuilder {
         keyed.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.cmp(b.1)));
         keyed.into_iter().map(|(_, name, id)| (name, id)).collect()
     }
+}
+
+/// The terms of a lone word: one, or its stem and its surface form.
+fn terms_of_word(analyzer: Analyzer, word: &str, table: &mut TermTable) -> [(TermId, u32); 2] {
+    let mut terms = [(TermId(0), 0); 2];
+    let mut count = 0;
+    analyzer.word_terms(word, |term, hash, halves| {
+        debug_assert!(count < 2, "a third term of {word:?}");
+        if let Some(place) = terms.get_mut(count) {
+            *place = (table.intern(term, hash), u32::from(halves));
+            count += 1;
+        }
+    });
+    terms
 }
 
 /// The first eight bytes, so that a smaller key is a smaller name.

@@ -163,3 +163,34 @@ fn a_segment_of_another_layout_is_refused() {
         assert!(matches!(Segment::open(&sections(change)), Err(Error::StoreCorrupt { .. })));
     }
 }
+
+proptest! {
+    #[test]
+    fn a_word_that_is_remembered_gives_the_terms_of_one_that_is_analysed(
+        docs in prop::collection::vec(
+            prop::collection::vec(("([a-zA-Zé中_0-9]{1,5}[ .,;:'-]{1,2}){0,30}", 0..7u8), 1..3), 1..12),
+        plain_words: bool,
+        language in prop::sample::select(vec![Language::English, Language::German, Language::Off]),
+    ) {
+        let kind = if plain_words { AnalyzerKind::Plain } else { AnalyzerKind::Default };
+        let analyzer = Analyzer::new(kind, language);
+        let (mut remembering, mut analysing) = (SegmentBuilder::default(), SegmentBuilder::default());
+        for doc in &docs {
+            let fields = doc.iter().map(|(text, weight_halves)| Field { text, weight_halves: *weight_halves });
+            let fields: Vec<Field<'_>> = fields.collect();
+            remembering.push_fields(&analyzer, &fields);
+            analysing.push(&prepare(&analyzer, &fields));
+        }
+        let [one, other] =
+            [remembering, analysing].map(|builder| opened(|out| builder.write(out, |_| true)));
+        prop_assert_eq!(one.lens(), other.lens());
+        for doc in 0..docs.len() as u32 {
+            let [one, other] = [&one, &other].map(|segment| {
+                let mut terms = Vec::new();
+                segment.terms_of(doc, |term, tf| terms.push((segment.names().name(term).to_vec(), tf)));
+                terms
+            });
+            prop_assert_eq!(one, other);
+        }
+    }
+}
