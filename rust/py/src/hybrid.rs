@@ -40,10 +40,20 @@ pub(crate) struct HybridIndex {
     made_in: u32,
 }
 
+/// The names of fields and their texts, which stay Python's: copying the texts took a tenth of building an index.
+type Fields<'t> = Vec<(&'t str, &'t str)>;
+
+/// What [`Fields`] are read from.
+enum Text<'py> {
+    None,
+    Plain(Bound<'py, PyAny>),
+    Named(Vec<mapping::Entry<'py>>),
+}
+
 /// A document before it is indexed.
-struct Document {
-    id: String,
-    fields: Option<Vec<(String, String)>>,
+struct Document<'t> {
+    id: &'t str,
+    fields: Option<Fields<'t>>,
     vector: Option<Vec<f32>>,
 }
 
@@ -65,19 +75,19 @@ impl HybridIndex {
     }
 
     /// Analyses a document while others search.
-    fn prepare(&self, fields: Option<&[(String, String)]>) -> Result<Option<PreparedDoc>> {
+    fn prepare(&self, fields: Option<&[(&str, &str)]>) -> Result<Option<PreparedDoc>> {
         let Some(fields) = fields else { return Ok(None) };
         let index = self.read()?;
         Ok(Some(index.prepare(fields)))
     }
 
     /// Small batches one by one; large ones are analysed and made segments while others search.
-    fn insert_all(&self, documents: Vec<Document>) -> Result<Vec<core::Inserted>> {
+    fn insert_all(&self, documents: Vec<Document<'_>>) -> Result<Vec<core::Inserted>> {
         let mut done = Vec::with_capacity(documents.len());
         if documents.len() < BATCH {
             for document in documents {
                 let text = self.prepare(document.fields.as_deref())?;
-                done.push(self.write()?.insert(&document.id, text.as_ref(), document.vector.as_deref())?);
+                done.push(self.write()?.insert(document.id, text.as_ref(), document.vector.as_deref())?);
             }
             return Ok(done);
         }
@@ -123,20 +133,35 @@ fn broken() -> Error {
     )
 }
 
-/// The text of a document: a str, or named fields.
-fn fields(field: &str, value: &Bound<'_, PyAny>) -> PyResult<Option<Vec<(String, String)>>> {
-    if value.is_none() {
-        return Ok(None);
+impl<'py> Text<'py> {
+    /// A str, named fields, or None.
+    fn new(field: impl Fn() -> String, value: Bound<'py, PyAny>) -> PyResult<Self> {
+        if value.is_none() {
+            return Ok(Self::None);
+        }
+        if value.is_instance_of::<PyString>() {
+            return Ok(Self::Plain(value));
+        }
+        mapping::entries(&field(), &value).map(Self::Named)
     }
-    if value.is_instance_of::<PyString>() {
-        return Ok(Some(vec![("text".to_owned(), text::text(field, value)?.to_owned())]));
+
+    /// `field` names it in an error.
+    fn fields(&self, field: impl Fn() -> String) -> PyResult<Option<Fields<'_>>> {
+        match self {
+            Self::None => Ok(None),
+            Self::Plain(value) => match value.cast::<PyString>().map(|text| text.to_str()) {
+                Ok(Ok(text)) => Ok(Some(vec![("text", text)])),
+                _ => Ok(Some(vec![("text", text::text(&field(), value)?)])),
+            },
+            Self::Named(entries) => {
+                let fields = entries.iter().map(|(name, value)| {
+                    let name = text::text(&field(), name)?;
+                    Ok((name, text::text(&format!("{}.{name}", field()), value)?))
+                });
+                fields.collect::<PyResult<_>>().map(Some)
+            }
+        }
     }
-    let entry = |(name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
-        let name = text::text(field, &name)?.to_owned();
-        let value = text::text(&format!("{field}.{name}"), &value)?.to_owned();
-        Ok((name, value))
-    };
-    mapping::entries(field, value)?.into_iter().map(entry).collect::<PyResult<_>>().map(Some)
 }
 
 /// The values for a batch, or as many None.
@@ -198,10 +223,11 @@ impl HybridIndex {
         vector: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Inserted> {
         let name = text::text("id", id)?;
-        let text = text.map_or(Ok(None), |text| fields("text", text))?;
+        let given = text.map_or(Ok(Text::None), |text| Text::new(|| "text".to_owned(), text.clone()))?;
+        let fields = given.fields(|| "text".to_owned())?;
         let vector = vector::optional("vector", vector)?;
         let job = || {
-            let prepared = self.prepare(text.as_deref())?;
+            let prepared = self.prepare(fields.as_deref())?;
             self.write()?.insert(name, prepared.as_ref(), vector.as_deref())
         };
         door::run(id.py(), job).map(Inserted::from)
@@ -227,17 +253,24 @@ impl HybridIndex {
         vectors: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Vec<Inserted>> {
         let py = ids.py();
-        let ids = text::texts("ids", ids)?;
+        let ids = text::items("ids", "a list of str", ids)?;
         let texts = column("texts", texts, ids.len())?;
         let vectors = match vectors {
             Some(vectors) => vector::vectors("vectors", vectors)?,
             None => ids.iter().map(|_| Ok(None)).collect(),
         };
         same_len(py, "vectors", vectors.len(), ids.len())?;
-        let mut documents = Vec::with_capacity(ids.len());
-        for (at, ((id, text), vector)) in ids.into_iter().zip(texts).zip(vectors).enumerate() {
+        let names = ids.iter().map(|id| text::text("ids", id)).collect::<PyResult<Vec<&str>>>()?;
+        let name = |at: usize| format!("texts[{at}]");
+        let given = texts.into_iter().enumerate().map(|(at, text)| match text {
+            Some(text) => Text::new(|| name(at), text),
+            None => Ok(Text::None),
+        });
+        let given = given.collect::<PyResult<Vec<_>>>()?;
+        let mut documents = Vec::with_capacity(names.len());
+        for (at, ((id, text), vector)) in names.into_iter().zip(&given).zip(vectors).enumerate() {
             let vector = vector?;
-            let fields = text.map_or(Ok(None), |text| fields(&format!("texts[{at}]"), &text))?;
+            let fields = text.fields(|| name(at))?;
             if id.is_empty() {
                 return Err(errors::invalid(
                     py,

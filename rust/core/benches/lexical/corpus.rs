@@ -8,7 +8,7 @@ const TOPIC_WORDS: usize = 500;
 const QUESTIONS: usize = 300;
 
 pub(crate) struct Corpus {
-    pub(crate) fields: Vec<Vec<(String, String)>>,
+    pub(crate) texts: Vec<String>,
     pub(crate) questions: [(&'static str, Vec<String>); 3],
 }
 
@@ -112,10 +112,10 @@ impl Corpus {
         }
         let spell = |text: &Vec<usize>| {
             let spelled: Vec<&str> = text.iter().map(|number| words[*number].as_str()).collect();
-            vec![("text".to_owned(), spelled.join(" "))]
+            spelled.join(" ")
         };
         Self {
-            fields: texts.iter().map(spell).collect(),
+            texts: texts.iter().map(spell).collect(),
             questions: [("selective", selective), ("common", common), ("natural", natural)],
         }
     }

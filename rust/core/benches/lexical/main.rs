@@ -53,7 +53,7 @@ fn built(corpus: &Corpus, kind: AnalyzerKind, size: usize) -> HybridIndex {
 fn insert(index: &mut HybridIndex, corpus: &Corpus, start: usize, end: usize) {
     let mut batch = index.batch();
     for at in start..end {
-        batch.push(at.to_string(), Some(&corpus.fields[at]), None).unwrap();
+        batch.push(&at.to_string(), Some(&[("text", &corpus.texts[at])]), None).unwrap();
         if batch.is_full() {
             let full = std::mem::replace(&mut batch, index.batch());
             index.insert_batch(full).unwrap();
@@ -64,7 +64,7 @@ fn insert(index: &mut HybridIndex, corpus: &Corpus, start: usize, end: usize) {
 
 /// The same documents in five segments and a delta, with one in twenty replaced.
 fn divided(corpus: &Corpus) -> HybridIndex {
-    let size = corpus.fields.len();
+    let size = corpus.texts.len();
     let mut index =
         HybridIndex::new(None, IndexParams { analyzer: AnalyzerKind::Plain, ..IndexParams::default() })
             .unwrap();
@@ -80,7 +80,7 @@ fn divided(corpus: &Corpus) -> HybridIndex {
         index.remove(&at.to_string());
     }
     for at in size - delta..size {
-        let text = index.prepare(&corpus.fields[at]);
+        let text = index.prepare(&[("text", &corpus.texts[at])]);
         index.insert(&at.to_string(), Some(&text), None).unwrap();
     }
     index
@@ -108,12 +108,12 @@ fn ask(name: &str, index: &HybridIndex, corpus: &Corpus) {
 
 /// Insertions and removals one by one.
 fn changes(mut index: HybridIndex, corpus: &Corpus) {
-    let size = corpus.fields.len();
+    let size = corpus.texts.len();
     let count = 20_000.min(size);
     let mut inserted = Vec::with_capacity(count);
     for at in 0..count {
         let ((), time) = timed(|| {
-            let text = index.prepare(&corpus.fields[at]);
+            let text = index.prepare(&[("text", &corpus.texts[at])]);
             index.insert(&format!("new {at}"), Some(&text), None).unwrap();
         });
         inserted.push(time);
@@ -129,12 +129,12 @@ fn changes(mut index: HybridIndex, corpus: &Corpus) {
 }
 
 fn saved(corpus: &Corpus) {
-    let index = built(corpus, AnalyzerKind::Plain, corpus.fields.len());
+    let index = built(corpus, AnalyzerKind::Plain, corpus.texts.len());
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("index");
     let ((), time) = timed(|| index.save(&path).unwrap());
     let bytes = std::fs::metadata(&path).unwrap().len();
-    let texts: usize = corpus.fields.iter().map(|fields| fields[0].1.len()).sum();
+    let texts: usize = corpus.texts.iter().map(String::len).sum();
     println!("saved in {time:?}: {:.1} MB of {:.1} MB text", bytes as f64 / 1e6, texts as f64 / 1e6);
     let mut opened: Vec<Duration> = Vec::new();
     for (_, questions) in &corpus.questions {

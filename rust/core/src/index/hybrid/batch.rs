@@ -4,6 +4,7 @@ use super::{check, weighted};
 use crate::error::Result;
 use crate::lexical::{NewSegment, SegmentBuilder};
 use crate::text::Analyzer;
+use std::sync::Arc;
 
 /// A batch takes at most so many documents, and terms of all documents (a document's terms each once): its arrays stay
 /// within some hundred megabytes.
@@ -11,7 +12,7 @@ const MAX_DOCS: usize = 1 << 17;
 const MAX_POSTINGS: usize = 1 << 24;
 
 /// The id of a document and its vector.
-type Named = (String, Option<Vec<f32>>);
+type Named = (Arc<str>, Option<Vec<f32>>);
 
 /// Documents on their way into a [`super::HybridIndex`]: analysed and made a segment before the index is locked.
 #[derive(Debug)]
@@ -33,16 +34,16 @@ impl Batch {
     /// [`crate::Error::InvalidInput`] for an empty id, or when there is neither text nor vector.
     pub fn push(
         &mut self,
-        id: String,
-        fields: Option<&[(String, String)]>,
+        id: &str,
+        fields: Option<&[(&str, &str)]>,
         vector: Option<Vec<f32>>,
     ) -> Result<()> {
-        check(&id, fields.is_some() || vector.is_some())?;
+        check(id, fields.is_some() || vector.is_some())?;
         match fields {
             Some(fields) => self.builder.push_fields(&self.analyzer, &weighted(fields)),
             None => self.builder.skip(),
         }
-        self.documents.push((id, vector));
+        self.documents.push((Arc::from(id), vector));
         Ok(())
     }
 

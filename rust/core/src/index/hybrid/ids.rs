@@ -69,8 +69,7 @@ impl DocIds {
     }
 
     /// Names a document; numbers rise from call to call, and nobody else has the name.
-    pub(super) fn insert(&mut self, id: &str, doc: DocId) {
-        let id: Arc<str> = Arc::from(id);
+    pub(super) fn insert(&mut self, id: Arc<str>, doc: DocId) {
         self.own.resize(doc.index() - self.first_own(), None);
         self.own.push(Some(Arc::clone(&id)));
         self.by_id.insert(id, doc);
@@ -94,7 +93,7 @@ impl DocIds {
         let mut new = Self::default();
         for (doc, number) in (0..).map(DocId).zip(numbers) {
             if let Some(id) = self.name(doc).filter(|_| *number != DROPPED) {
-                new.insert(&id, DocId(*number));
+                new.insert(id, DocId(*number));
             }
         }
         *self = new;

@@ -173,7 +173,7 @@ impl HybridIndex {
     }
 
     /// Text as it is indexed; pure, so that it can run before the index is locked.
-    pub fn prepare(&self, fields: &[(String, String)]) -> PreparedDoc {
+    pub fn prepare(&self, fields: &[(&str, &str)]) -> PreparedDoc {
         prepare(&self.analyzer, &weighted(fields))
     }
 
@@ -196,7 +196,7 @@ impl HybridIndex {
         check(id, text.is_some() || vector.is_some())?;
         self.thin_out()?;
         let doc = self.index.add(text)?;
-        Ok(self.named(doc, id, vector))
+        Ok(self.named(doc, Arc::from(id), vector))
     }
 
     /// Adds the documents of a batch, in their order, as [`HybridIndex::insert`] does; tells what each did.
@@ -207,13 +207,13 @@ impl HybridIndex {
         self.thin_out()?;
         let (segment, documents) = batch.into_parts()?;
         let first = self.index.add_all(segment)?;
-        let named = documents.iter().zip(first.0..);
+        let named = documents.into_iter().zip(first.0..);
         Ok(named.map(|((id, vector), doc)| self.named(DocId(doc), id, vector.as_deref())).collect())
     }
 
     /// Gives a document its id, which another one may have had, and its vector.
-    fn named(&mut self, doc: DocId, id: &str, vector: Option<&[f32]>) -> Inserted {
-        let replaced = self.remove(id);
+    fn named(&mut self, doc: DocId, id: Arc<str>, vector: Option<&[f32]>) -> Inserted {
+        let replaced = self.remove(&id);
         let refused = vector.and_then(|vector| self.index.set_vectors(doc, &[vector]).err());
         self.refused.extend(refused.map(|refused| (doc, refused)));
         self.ids.insert(id, doc);
@@ -352,7 +352,7 @@ fn check(id: &str, content: bool) -> Result<()> {
     Err(Error::invalid("text", format!("document {id:?} has neither text nor vector; give at least one")))
 }
 
-fn weighted(fields: &[(String, String)]) -> Vec<Field<'_>> {
+fn weighted<'t>(fields: &[(&str, &'t str)]) -> Vec<Field<'t>> {
     let weigh = HybridIndex::field_weight_halves;
     fields.iter().map(|(name, text)| Field { text, weight_halves: weigh(name) }).collect()
 }

@@ -10,7 +10,7 @@ fn index(docs: &[(&str, &str)]) -> HybridIndex {
 }
 
 fn add(index: &mut HybridIndex, id: &str, text: &str, vector: Option<&[f32]>) -> Inserted {
-    let doc = index.prepare(&[("text".to_owned(), text.to_owned())]);
+    let doc = index.prepare(&[("text", text)]);
     index.insert(id, Some(&doc), vector).unwrap()
 }
 
@@ -82,7 +82,7 @@ proptest! {
     fn filters_apply_before_ranking(docs in docs(), bits in any::<u32>(), k in 1..30usize, mode in 0..4u8) {
         let mut index = HybridIndex::new(Some(3), IndexParams { analyzer: AnalyzerKind::Plain, ..IndexParams::default() }).unwrap();
         for (n, doc) in docs.iter().enumerate() {
-            let prepared = index.prepare(&[("t".into(), doc.text.clone())]);
+            let prepared = index.prepare(&[("t", &doc.text)]);
             index.insert(&n.to_string(), Some(&prepared), doc.vector.as_deref()).unwrap();
         }
         let names: Vec<String> = (0..docs.len()).filter(|n| bits >> n & 1 == 1).map(|n| n.to_string()).collect();
@@ -174,10 +174,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..14)
 }
 
-fn fields_of(doc: &Doc) -> Option<Vec<(String, String)>> {
+fn fields_of(doc: &Doc) -> Option<Vec<(&str, &str)>> {
     // A document that has a vector may go without text.
     let text = !doc.text.is_empty() || doc.vector.is_none();
-    text.then(|| vec![("text".to_owned(), doc.text.clone())])
+    text.then(|| vec![("text", doc.text.as_str())])
 }
 
 fn play(steps: &[Step], folder: &std::path::Path) -> (HybridIndex, Vec<(String, Doc)>) {
@@ -203,7 +203,7 @@ fn play(steps: &[Step], folder: &std::path::Path) -> (HybridIndex, Vec<(String, 
             Step::Batch(docs) => {
                 let mut batch = index.batch();
                 for (id, doc) in docs {
-                    batch.push(id.to_string(), fields_of(doc).as_deref(), doc.vector.clone()).unwrap();
+                    batch.push(&id.to_string(), fields_of(doc).as_deref(), doc.vector.clone()).unwrap();
                 }
                 for (done, (id, doc)) in index.insert_batch(batch).unwrap().iter().zip(docs) {
                     let id = id.to_string();

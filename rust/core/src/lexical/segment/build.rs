@@ -1,6 +1,6 @@
 //! A segment from documents.
 
-use super::postings::PostingsWriter;
+use super::postings::{Over, PostingsWriter, Written, byte};
 use super::{DICTIONARY, Names, forward};
 use crate::ids::TermId;
 use crate::lexical::document::{Field, PreparedDoc};
@@ -190,20 +190,32 @@ impl SegmentBuilder {
             total += doc_freqs[id.index()] as usize;
             ends.push(total);
         }
-        let mut postings = vec![(0_u32, 0_u32); total];
+        let (mut docs, mut tfs) = (vec![0_u32; total], vec![0_u8; total]);
+        let mut over = Vec::new();
         for doc in (0..self.num_docs()).filter(|doc| kept(*doc)) {
             for &(id, tf) in self.terms_of(doc) {
                 let place = &mut places[id.index()];
-                postings[*place] = (doc, tf);
+                docs[*place] = doc;
+                tfs[*place] = byte(tf);
                 *place += 1;
+                if tf > u32::from(u8::MAX) {
+                    over.push(Over { term: ranks[id.index()], doc, tf });
+                }
             }
         }
+        over.sort_unstable_by_key(|entry| (entry.term, entry.doc));
         let mut writer = PostingsWriter::new(&lens);
         writer.terms(out, |term| {
-            let mut start = 0;
-            ends.iter().try_for_each(|&end| term(&postings[std::mem::replace(&mut start, end)..end]))
+            let (mut start, mut over) = (0, &over[..]);
+            for (&end, rank) in ends.iter().zip(0..) {
+                let own;
+                (own, over) = over.split_at(over.iter().take_while(|entry| entry.term == rank).count());
+                term(Written { docs: &docs[start..end], tfs: &tfs[start..end], over: own })?;
+                start = end;
+            }
+            Ok(())
         })?;
-        drop(postings);
+        drop((docs, tfs));
         // Term and frequency as one number: sorted in half the time of a pair.
         let mut sorted: Vec<u64> = Vec::new();
         writer.finish(out, |doc, list| {

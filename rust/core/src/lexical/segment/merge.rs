@@ -1,7 +1,7 @@
 //! One segment from several: term by term over their postings, then document by document over their forward lists, so
 //! that memory holds a byte of each posting, never all of them.
 
-use super::postings::PostingsWriter;
+use super::postings::{Over, PostingsWriter, Written, byte};
 use super::{DICTIONARY, Names, Segment, forward};
 use crate::sections::SectionWriter;
 use std::io::{self, Write};
@@ -47,6 +47,7 @@ pub(crate) fn merge<W: Write>(
         let at: Vec<usize> = (0..sources.len()).filter(|at| sources[*at].segment.names().len() > 0).collect();
         let mut gathered: Vec<(u32, u32)> = Vec::new();
         let mut holders: Vec<(usize, u32)> = Vec::new();
+        let (mut docs, mut tfs, mut over) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(least) = heads.iter().filter_map(Head::name).min() {
             gathered.clear();
             holders.clear();
@@ -77,7 +78,17 @@ pub(crate) fn merge<W: Write>(
                 ranks[at][rank as usize] = names.len() as u32;
             }
             names.push(holders[0]);
-            term(&gathered)?;
+            docs.clear();
+            tfs.clear();
+            over.clear();
+            for &(doc, tf) in &gathered {
+                docs.push(doc);
+                tfs.push(byte(tf));
+                if tf > u32::from(u8::MAX) {
+                    over.push(Over { term: 0, doc, tf });
+                }
+            }
+            term(Written { docs: &docs, tfs: &tfs, over: &over })?;
         }
         Ok(())
     })?;

@@ -114,6 +114,15 @@ pub(super) struct Frequent {
     pub(super) bounds: Bounds,
 }
 
+/// The documents of a term, which are to be written: ascending, with their frequencies as [`byte`] gives them; those that
+/// a byte cannot hold are in `over` as well, whatever term that names.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Written<'p> {
+    pub(super) docs: &'p [u32],
+    pub(super) tfs: &'p [u8],
+    pub(super) over: &'p [Over],
+}
+
 /// Postings on their way into a file, in the order of their terms. Documents go out as they come; what takes a byte each
 /// is kept until the end.
 pub(super) struct PostingsWriter<'l> {
@@ -139,47 +148,43 @@ impl<'l> PostingsWriter<'l> {
     }
 
     /// Writes the lengths and the documents of all terms: `each` calls its argument with the postings of one term after
-    /// the other, documents ascending and below the number of lengths, none of them without any.
+    /// the other, none of them without any.
     pub(super) fn terms<W: Write>(
         &mut self,
         out: &mut SectionWriter<W>,
-        each: impl FnOnce(&mut dyn FnMut(&[(u32, u32)]) -> io::Result<()>) -> io::Result<()>,
+        each: impl FnOnce(&mut dyn FnMut(Written<'_>) -> io::Result<()>) -> io::Result<()>,
     ) -> io::Result<()> {
         out.section(LENS, self.lens)?;
-        let mut docs = Vec::new();
         out.pieces(DOCS, |out| {
-            each(&mut |postings| {
-                docs.clear();
-                self.term(postings, &mut docs);
-                out.put(&docs)
-            })
+            each(&mut |postings| if self.term(&postings) { Ok(()) } else { out.put(postings.docs) })
         })
     }
 
-    fn term(&mut self, postings: &[(u32, u32)], docs: &mut Vec<u32>) {
+    /// Keeps what takes a byte each; true when there is a row, in place of documents.
+    fn term(&mut self, postings: &Written<'_>) -> bool {
+        let &Written { docs, tfs, over } = postings;
         let term = (self.ends.len() - 1) as u32;
-        let dense = postings.len() >= FREQUENT && postings.len() * DENSE_SHARE > self.lens.len();
-        if postings.len() >= FREQUENT {
+        let dense = docs.len() >= FREQUENT && docs.len() * DENSE_SHARE > self.lens.len();
+        if docs.len() >= FREQUENT {
             let mut bounds = Bounds::NONE;
-            for &(doc, tf) in postings {
-                bounds.cover(tf, self.lens[doc as usize]);
+            for (&doc, &tf) in docs.iter().zip(tfs) {
+                bounds.cover(u32::from(tf), self.lens[doc as usize]);
             }
+            over.iter().for_each(|entry| bounds.cover(entry.tf, self.lens[entry.doc as usize]));
             let row = if dense { (self.rows.len() / self.stride().max(1)) as u32 } else { u32::MAX };
-            self.frequents.push(Frequent { term, doc_freq: postings.len() as u32, row, bounds });
+            self.frequents.push(Frequent { term, doc_freq: docs.len() as u32, row, bounds });
         }
         if dense {
             let start = self.rows.len();
             self.rows.resize(start + self.stride(), 0);
-            for &(doc, tf) in postings {
-                self.rows[start + doc as usize] = byte(tf);
-            }
+            let row = &mut self.rows[start..];
+            docs.iter().zip(tfs).for_each(|(doc, tf)| row[*doc as usize] = *tf);
         } else {
-            docs.extend(postings.iter().map(|(doc, _)| *doc));
-            self.tfs.extend(postings.iter().map(|(_, tf)| byte(*tf)));
+            self.tfs.extend_from_slice(tfs);
         }
-        let over = postings.iter().filter(|(_, tf)| *tf > u32::from(u8::MAX));
-        self.over.extend(over.map(|&(doc, tf)| Over { term, doc, tf }));
+        self.over.extend(over.iter().map(|entry| Over { term, ..*entry }));
         self.ends.push(self.tfs.len() as u64);
+        dense
     }
 
     /// Writes all that is left but the dictionary: `forward` appends the list of a document.
@@ -215,6 +220,7 @@ impl<'l> PostingsWriter<'l> {
     }
 }
 
-fn byte(tf: u32) -> u8 {
+/// As a frequency is kept: 255 for that and all above.
+pub(super) fn byte(tf: u32) -> u8 {
     u8::try_from(tf).unwrap_or(u8::MAX)
 }
