@@ -41,12 +41,14 @@ __all__ = [
     "verify_store",
     "holder",
     "file_system",
+    "simd_level",
 ]
 
 __version__: str
 SCHEMA_VERSION: int
 FORMAT_VERSION: int
 EMBEDDED_TEXT_VERSION: int
+simd_level: Literal["portable", "avx2", "avx512"]
 
 def file_system(path: str | PathLike[str]) -> dict[str, Any]:
     """The file system a path is on, or would be made on.

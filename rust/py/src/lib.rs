@@ -18,6 +18,7 @@ mod outcome;
 mod record;
 mod report;
 
+use otolith_core::lexical::Simd;
 use otolith_core::store;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -72,6 +73,13 @@ fn file_system(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Bound<'_, P
     Ok(dict)
 }
 
+/// Sets what searches are compiled for: what `OTOLITH_SIMD` names, or less if the machine does not have it, or the best.
+fn simd_level() -> &'static str {
+    let wanted = std::env::var("OTOLITH_SIMD").ok();
+    let level = wanted.and_then(|name| Simd::ALL.into_iter().find(|level| level.name() == name));
+    Simd::set(level).name()
+}
+
 /// The compiled part of otolith. Private: people import from `otolith`.
 #[pymodule]
 mod _core {
@@ -118,6 +126,7 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         crate::door::quiet_panics();
+        module.add("simd_level", crate::simd_level())?;
         // `collections.abc` is the same module, but importing it by that name loads `collections`: 1.4 ms of 2.2.
         let sequence = PyModule::import(module.py(), "_collections_abc")?.getattr("Sequence")?;
         sequence.call_method1("register", (module.py().get_type::<Report>(),))?;

@@ -64,6 +64,19 @@ impl Write for Image {
 }
 
 impl Bytes {
+    /// Has the system begin to read what will be used: faults of pages one after the other wait for the disk each.
+    fn will_need(&self, range: Range<usize>) {
+        #[cfg(unix)]
+        if let Self::Map(map) = self
+            && !range.is_empty()
+        {
+            // Without it everything is there all the same, later.
+            let _ = map.advise_range(memmap2::Advice::WillNeed, range.start, range.len());
+        }
+        #[cfg(not(unix))]
+        let _ = range;
+    }
+
     fn all(&self) -> &[u8] {
         match self {
             Self::Map(map) => map,
@@ -167,6 +180,20 @@ impl Sections {
         self.inner.table.iter().any(|row| row.name == name)
     }
 
+    /// Says that these sections will be read, those of them that there are.
+    pub(crate) fn will_need(&self, names: impl IntoIterator<Item = SectionName>) {
+        for name in names {
+            if let Ok(row) = self.row(name) {
+                self.inner.bytes.will_need(row.range.clone());
+            }
+        }
+    }
+
+    /// Whether it is a file, parts of which may not be in memory.
+    pub(crate) fn is_mapped(&self) -> bool {
+        matches!(self.inner.bytes, Bytes::Map(_))
+    }
+
     /// Compares the checksum of one section.
     ///
     /// # Errors
@@ -223,6 +250,15 @@ pub(crate) struct Numbers<T> {
 impl<T> Clone for Numbers<T> {
     fn clone(&self) -> Self {
         Self { sections: self.sections.clone(), range: self.range.clone(), kind: PhantomData }
+    }
+}
+
+impl<T: AnyBitPattern> Numbers<T> {
+    /// Says that a part of it will be read.
+    pub(crate) fn will_need(&self, part: Range<usize>) {
+        let [start, end] = [part.start, part.end]
+            .map(|at| self.range.start.saturating_add(at.saturating_mul(size_of::<T>())).min(self.range.end));
+        self.sections.inner.bytes.will_need(start..end.max(start));
     }
 }
 

@@ -48,6 +48,9 @@ impl Saved {
 }
 
 impl DocIds {
+    /// Sections that [`DocIds::open`] reads.
+    pub(super) const SECTIONS: [SectionName; 5] = [NAMES[0], NAMES[1], NAMES[2], RANKS, DOCS];
+
     /// Documents that have an id.
     pub(super) fn len(&self) -> usize {
         let saved = self.saved.as_ref().map_or(0, |saved| saved.ranks.len() - saved.gone.count_ones(..));
@@ -136,7 +139,7 @@ impl DocIds {
     /// # Errors
     /// [`crate::Error::StoreCorrupt`] when they are not what was written.
     pub(super) fn open(sections: &Sections, count: usize) -> Result<Self> {
-        for name in NAMES.into_iter().chain([RANKS, DOCS]) {
+        for name in Self::SECTIONS {
             sections.check(name)?;
         }
         let saved = Saved {

@@ -106,6 +106,7 @@ impl HybridIndex {
 
     fn open(path: &Path) -> Result<Self> {
         let sections = Sections::open(path)?;
+        sections.will_need([HEAD, ANALYZER, TEXTS, REFUSED].into_iter().chain(DocIds::SECTIONS));
         for name in [HEAD, ANALYZER, TEXTS, REFUSED] {
             sections.check(name)?;
         }

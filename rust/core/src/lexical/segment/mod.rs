@@ -35,6 +35,8 @@ use crate::error::{Error, Result};
 use crate::sections::{Numbers, SectionName, Sections};
 use postings::Frequent;
 use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const HEAD: SectionName = SectionName::new("lex.head");
 const LENS: SectionName = SectionName::new("lex.lens");
@@ -76,7 +78,12 @@ pub(crate) struct Segment {
     over: Numbers<Over>,
     forward_ends: Numbers<u64>,
     forward: Numbers<u8>,
+    /// So many look-ups of terms are still to have their postings fetched ahead: those of the first questions to a file.
+    cold: Arc<AtomicUsize>,
 }
+
+/// See [`Segment::cold`]: some ten questions.
+const COLD: usize = 64;
 
 impl Segment {
     /// The segment in a file of sections.
@@ -84,7 +91,9 @@ impl Segment {
     /// # Errors
     /// [`Error::StoreCorrupt`] when sizes, head, dictionary or offsets are not what was written, [`Error::FormatTooNew`].
     pub(crate) fn open(sections: &Sections) -> Result<Self> {
-        for name in [HEAD, POST, FREQUENTS].into_iter().chain(DICTIONARY) {
+        let checked = [HEAD, POST, FREQUENTS].into_iter().chain(DICTIONARY);
+        sections.will_need(checked.clone().chain([LENS, OVER]));
+        for name in checked {
             sections.check(name)?;
         }
         let head = sections.array::<u64>(HEAD)?;
@@ -109,6 +118,7 @@ impl Segment {
             over: sections.array(OVER)?,
             forward_ends: sections.array(FORWARD_ENDS)?,
             forward: sections.array(FORWARD)?,
+            cold: Arc::new(AtomicUsize::new(if sections.is_mapped() { COLD } else { 0 })),
         };
         let docs = segment.lens.len();
         let fits = docs as u64 == num_docs
@@ -154,6 +164,12 @@ impl Segment {
             (Some(&start), Some(&end)) => start as usize..end as usize,
             _ => 0..0,
         };
+        let cold = self.cold.load(Ordering::Relaxed);
+        if cold > 0 {
+            self.cold.store(cold - 1, Ordering::Relaxed);
+            self.docs.will_need(range.clone());
+            self.tfs.will_need(range.clone());
+        }
         let docs = self.docs.get(range.clone()).unwrap_or_default();
         let tfs = self.tfs.get(range).unwrap_or_default();
         let mut postings =
@@ -164,6 +180,9 @@ impl Segment {
             if let Ok(at) = frequents.binary_search_by_key(&term, |frequent| frequent.term) {
                 let frequent = &frequents[at];
                 postings.bounds = Some(&frequent.bounds);
+                if cold > 0 && docs.is_empty() {
+                    self.rows.will_need(self.row_range(frequent.row));
+                }
                 let row = self.rows.get(self.row_range(frequent.row)).filter(|_| docs.is_empty());
                 if let Some(row) = row {
                     postings.row = Some(&row[..self.lens.len()]);
