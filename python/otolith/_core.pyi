@@ -802,7 +802,10 @@ class Engine:
 
         Returns:
             format_version (int), created (datetime), records (int, of every scope and status), last_sequence (int),
-            file_bytes (int, 0 in RAM), analyzer (str), unreadable (int: damaged rows), notices (list of str about those and the index).
+            file_bytes (int, 0 in RAM), analyzer (str), unreadable (int: damaged rows), notices (list of str about those and the index),
+            index (dict of int: segments mapped from files, checked: compared with their checksums since the handle was opened,
+            damaged: times damage was met and built anew, longest_wait_us: the longest that care of the index kept questions
+            waiting, in microseconds).
         """
     def compact(self, *, progress: Callable[[int, int], object] | None = None) -> dict[str, Any]:
         """Puts a file without holes in the place of the store file. Others read all the time, and write but for the last

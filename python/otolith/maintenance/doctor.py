@@ -231,7 +231,8 @@ def _of_store(memory: Memory, status: Status, census: Mapping[str, Any]) -> Iter
             f"the store has {size} bytes for about {payload} of content",
             "make it smaller with `otolith compact`",
         )
-    for notice in memory._vectors.notices():
+    of_index = [notice for notice in status.notices if " index " in notice]
+    for notice in dict.fromkeys((*of_index, *memory._vectors.notices())):
         what, _, rest = notice.partition("; ")
         yield Finding("warning", what, rest or "see `otolith status`")
 

@@ -40,8 +40,8 @@ mod unicode;
 pub mod vector;
 
 pub use engine::{
-    Analysis, Attached, Census, Coverage, Engine, EngineOptions, FilterEffect, Hit, Info, LegReport, Legs,
-    PendingText, Put, Recall, Report, StoredVectors, VectorRows, Written,
+    Analysis, Attached, Census, Coverage, Engine, EngineOptions, FilterEffect, Hit, IndexInfo, Info,
+    LegReport, Legs, PendingText, Put, Recall, Report, StoredVectors, VectorRows, Written,
 };
 pub use episode::{Episode, EpisodePatch, MetaValue, Origin, Outcome, Scope, Source, Status, Trust};
 pub use error::{Error, Holder, Result};

@@ -643,7 +643,10 @@ impl Engine {
     ///
     /// Returns:
     ///     format_version (int), created (datetime), records (int, of every scope and status), last_sequence (int),
-    ///     file_bytes (int, 0 in RAM), analyzer (str), unreadable (int: damaged rows), notices (list of str about those and the index).
+    ///     file_bytes (int, 0 in RAM), analyzer (str), unreadable (int: damaged rows), notices (list of str about those and the index),
+    ///     index (dict of int: segments mapped from files, checked: compared with their checksums since the handle was opened,
+    ///     damaged: times damage was met and built anew, longest_wait_us: the longest that care of the index kept questions
+    ///     waiting, in microseconds).
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let info = door::run(py, || self.core.info())?;
         let notice = |(id, reason): (&String, &String)| format!("record {id} cannot be read: {reason}");
@@ -664,6 +667,12 @@ impl Engine {
         dict.set_item("analyzer", info.analyzer)?;
         dict.set_item("unreadable", info.unreadable.len() as u64 + info.missing)?;
         dict.set_item("notices", notices)?;
+        let index = PyDict::new(py);
+        index.set_item("segments", info.index.segments)?;
+        index.set_item("checked", info.index.checked)?;
+        index.set_item("damaged", info.index.damaged)?;
+        index.set_item("longest_wait_us", info.index.longest_wait_us)?;
+        dict.set_item("index", index)?;
         Ok(dict)
     }
 

@@ -3,18 +3,27 @@
 //! A write is one transaction of the store. The index is a copy in memory that follows the store's change feed:
 //! before each answer it applies what was committed since, by whichever process.
 
+mod catching_up;
 mod census;
 mod document;
+mod heal;
+mod keeper;
+#[cfg(test)]
+mod keeper_tests;
+#[cfg(all(test, unix))]
+mod kill_tests;
 mod maintenance;
 mod read;
 mod recall;
 mod report;
 mod served;
+mod tiers;
 mod upkeep;
 #[cfg(test)]
 mod upkeep_tests;
 mod vectors;
 mod verify;
+mod watch;
 mod write;
 
 pub use census::Census;
@@ -29,11 +38,13 @@ use crate::index::disk::Directory;
 use crate::store::{Durability, Mode, Network, STORE_FILE, Store, StoreOptions, Wait};
 use crate::text::Analyzer;
 use crate::time::{Clock, Moment, SystemClock};
+use keeper::Keeper;
 use served::Served;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 use upkeep::Upkeep;
@@ -86,15 +97,17 @@ impl Default for EngineOptions {
 /// One open handle on a home. Safe to share between threads.
 #[derive(Debug)]
 pub struct Engine {
-    store: Store,
+    /// Before the rest: its thread shares that, and ends before the handle does.
+    keeper: Keeper,
+    store: Arc<Store>,
     options: EngineOptions,
     analyzer: Analyzer,
     /// Fingerprint of the handle's embedder: `options.embedder` until [`Engine::use_embedder`] says otherwise.
-    embedder: RwLock<Option<String>>,
-    served: RwLock<Served>,
+    embedder: Arc<RwLock<Option<String>>>,
+    served: Arc<RwLock<Served>>,
     /// Held while the copy in memory is brought up to date, so that one thread does the work.
-    catching_up: Mutex<()>,
-    upkeep: Upkeep,
+    catching_up: Arc<Mutex<()>>,
+    upkeep: Arc<Upkeep>,
 }
 
 /// Facts about a handle and its home.
@@ -118,6 +131,21 @@ pub struct Info {
     pub missing: u64,
     /// What went wrong with the index without stopping anything, oldest first.
     pub notices: Vec<String>,
+    /// The index on disk.
+    pub index: IndexInfo,
+}
+
+/// The index on disk as a handle knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct IndexInfo {
+    /// Segments in files that it has mapped.
+    pub segments: usize,
+    /// Segments it has compared with their checksums since it was opened.
+    pub checked: u64,
+    /// Times it met damage and went on without what was damaged.
+    pub damaged: u64,
+    /// The longest that care of the index kept questions waiting, in microseconds.
+    pub longest_wait_us: u64,
 }
 
 impl Engine {
@@ -142,7 +170,7 @@ impl Engine {
         }
         let mut engine = Self::over(store, options);
         let shape = format!("{}-{}", engine.analyzer.id(), document::WEIGHTS);
-        engine.upkeep = Upkeep::of(Directory::new(home, &shape), !engine.options.read_only);
+        engine.upkeep = Arc::new(Upkeep::of(Directory::new(home, &shape), !engine.options.read_only));
         Ok(engine)
     }
 
@@ -156,13 +184,28 @@ impl Engine {
 
     fn over(store: Store, options: EngineOptions) -> Self {
         Self {
-            store,
-            embedder: RwLock::new(options.embedder.clone()),
+            keeper: Keeper::default(),
+            store: Arc::new(store),
+            embedder: Arc::new(RwLock::new(options.embedder.clone())),
             analyzer: options.analyzer,
             options,
-            served: RwLock::new(Served::default()),
-            catching_up: Mutex::new(()),
-            upkeep: Upkeep::default(),
+            served: Arc::default(),
+            catching_up: Arc::default(),
+            upkeep: Arc::default(),
+        }
+    }
+
+    /// The same handle for its thread, which has no thread.
+    fn for_keeper(&self) -> Self {
+        Self {
+            keeper: Keeper::default(),
+            store: Arc::clone(&self.store),
+            options: self.options.clone(),
+            analyzer: self.analyzer,
+            embedder: Arc::clone(&self.embedder),
+            served: Arc::clone(&self.served),
+            catching_up: Arc::clone(&self.catching_up),
+            upkeep: Arc::clone(&self.upkeep),
         }
     }
 
@@ -195,12 +238,14 @@ impl Engine {
     /// # Errors
     /// When the store cannot be read.
     pub fn info(&self) -> Result<Info> {
-        let (unreadable, missing) = {
+        let (unreadable, missing, segments) = {
             let served = self.served()?;
             let unreadable =
                 served.unreadable().map(|(id, reason)| (id.to_string(), reason.to_owned())).collect();
-            (unreadable, served.missing())
+            (unreadable, served.missing(), served.members().filter(|member| member.file.is_some()).count())
         };
+        let (checked, damaged) = self.upkeep.watch.counts();
+        let longest_wait_us = self.upkeep.longest_wait.load(Ordering::Relaxed);
         self.store.read(|view| {
             Ok(Info {
                 format_version: view.format_version()?,
@@ -212,6 +257,7 @@ impl Engine {
                 unreadable,
                 missing,
                 notices: self.upkeep.notices(),
+                index: IndexInfo { segments, checked, damaged, longest_wait_us },
             })
         })
     }
@@ -229,7 +275,7 @@ impl Engine {
     /// # Errors
     /// As [`Store::close`].
     pub fn close(&self) -> Result<()> {
-        self.upkeep.stop();
+        self.keeper.stop();
         self.store.close()
     }
 
@@ -241,12 +287,15 @@ impl Engine {
     /// The copy in memory, brought up to the last commit of any process.
     fn served(&self) -> Result<RwLockReadGuard<'_, Served>> {
         let (served, changed) = self.current()?;
-        if !changed {
-            return Ok(served);
+        if changed {
+            drop(served);
+            self.take_care();
+            return Ok(self.current()?.0);
         }
-        drop(served);
-        self.take_care();
-        Ok(self.current()?.0)
+        if self.upkeep.watch.wants_look() {
+            self.call_keeper();
+        }
+        Ok(served)
     }
 
     /// The same without any care of the index, and whether anything had to be applied.
@@ -263,29 +312,6 @@ impl Engine {
             self.catch_up()?;
             changed = true;
         }
-    }
-
-    /// Applies the changes the copy lacks; builds it first if need be.
-    fn catch_up(&self) -> Result<()> {
-        let _turn = self.catching_up.lock().unwrap_or_else(PoisonError::into_inner);
-        let position = self.served.read().unwrap_or_else(PoisonError::into_inner).position();
-        let embedder = self.embedder();
-        let update = match position {
-            Some(position) => served::changes(&self.store, &self.analyzer, embedder.as_deref(), position)?,
-            None => None,
-        };
-        if let Some(update) = update {
-            let mut served = self.served.write().unwrap_or_else(PoisonError::into_inner);
-            if matches!(served.apply(update), Ok(true)) {
-                return Ok(());
-            }
-        }
-        // The copy is of another history or embedder. It goes first: two at once would leave the process with the
-        // memory of two.
-        *self.served.write().unwrap_or_else(PoisonError::into_inner) = Served::default();
-        let fresh = self.new_copy()?;
-        *self.served.write().unwrap_or_else(PoisonError::into_inner) = fresh;
-        Ok(())
     }
 
     /// The scope of a record written through this handle.

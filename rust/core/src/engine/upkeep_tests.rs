@@ -24,26 +24,26 @@ const WORDS: [&str; 12] = [
 ];
 
 /// A small generator: the same seed, the same history.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
+    pub(super) fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % sides
     }
 
-    fn words(&mut self) -> String {
+    pub(super) fn words(&mut self) -> String {
         let words: Vec<&str> =
             (0..=self.roll(7)).map(|_| WORDS[self.roll(WORDS.len() as u64) as usize]).collect();
         words.join(" ")
     }
 }
 
-fn open(home: &Path) -> Engine {
+pub(super) fn open(home: &Path) -> Engine {
     Engine::open(home, EngineOptions::default()).unwrap()
 }
 
-fn put(engine: &Engine, dice: &mut Dice, key: u64) -> RecordId {
+pub(super) fn put(engine: &Engine, dice: &mut Dice, key: u64) -> RecordId {
     let fields = EpisodePatch {
         summary: Some(dice.words()),
         key: Some(Some(format!("key-{key}"))),
@@ -55,13 +55,13 @@ fn put(engine: &Engine, dice: &mut Dice, key: u64) -> RecordId {
     engine.put(&Wait::default(), Put { fields, vector, ..Put::default() }).unwrap().episode.id
 }
 
-fn fill(engine: &Engine, seed: u64, count: u64) -> Vec<RecordId> {
+pub(super) fn fill(engine: &Engine, seed: u64, count: u64) -> Vec<RecordId> {
     let mut dice = Dice(seed);
     (0..count).map(|key| put(engine, &mut dice, key)).collect()
 }
 
 /// Everything that an answer says but how long it took.
-fn answers(engine: &Engine) -> Vec<String> {
+pub(super) fn answers(engine: &Engine) -> Vec<String> {
     let mut told = Vec::new();
     for query in ["token rollback", "令牌 锁", "the café", "err-4471", "owner"] {
         for (actor, vector) in [(None, None), (Some("actor 1"), Some(&[0.6, 0.8, 0.0][..]))] {
@@ -94,7 +94,7 @@ fn answers(engine: &Engine) -> Vec<String> {
     told
 }
 
-fn files(home: &Path) -> Vec<PathBuf> {
+pub(super) fn files(home: &Path) -> Vec<PathBuf> {
     let Ok(shapes) = fs::read_dir(home.join("index")) else { return Vec::new() };
     let files = shapes.flat_map(|shape| fs::read_dir(shape.unwrap().path()).unwrap());
     let mut files: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
@@ -102,7 +102,7 @@ fn files(home: &Path) -> Vec<PathBuf> {
     files
 }
 
-fn manifests(home: &Path) -> usize {
+pub(super) fn manifests(home: &Path) -> usize {
     files(home).iter().filter(|path| path.extension().is_some_and(|e| e == "json")).count()
 }
 

@@ -5,17 +5,22 @@ use crate::error::{Error, Result};
 use bytemuck::{AnyBitPattern, NoUninit};
 use memmap2::Mmap;
 use std::fs::File;
+use std::hash::Hasher;
 use std::io::{self, Write};
 use std::marker::PhantomData;
 use std::ops::{Deref, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use twox_hash::XxHash3_64;
 
 /// An open file of sections. Cheap to clone; the map lives as long as the last array taken from it.
 #[derive(Debug, Clone)]
 pub(crate) struct Sections {
     inner: Arc<Inner>,
 }
+
+/// Bytes that are compared without a pause.
+const PIECE: usize = 1 << 20;
 
 #[derive(Debug)]
 struct Inner {
@@ -213,6 +218,26 @@ impl Sections {
     /// As [`Sections::check`], for the first that differs.
     pub(crate) fn check_all(&self) -> Result<()> {
         self.inner.table.iter().try_for_each(|row| self.check(row.name))
+    }
+
+    /// The same, piece by piece: `goes_on` is called after each with its size. False when it said no.
+    ///
+    /// # Errors
+    /// As [`Sections::check`], for the first that differs.
+    pub(crate) fn check_in_pieces(&self, mut goes_on: impl FnMut(usize) -> bool) -> Result<bool> {
+        for row in &self.inner.table {
+            let mut found = XxHash3_64::new();
+            for piece in self.inner.bytes.all()[row.range.clone()].chunks(PIECE) {
+                found.write(piece);
+                if !goes_on(piece.len()) {
+                    return Ok(false);
+                }
+            }
+            if found.finish() != row.checksum {
+                return Err(self.corrupt(&format!("section {} is not what was written", row.name)));
+            }
+        }
+        Ok(true)
     }
 
     /// Writes the same sections once more, each compared with its checksum before.

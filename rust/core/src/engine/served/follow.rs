@@ -1,9 +1,9 @@
 //! From the store to the copy: all of it page by page, or what changed.
 
 use super::Served;
+use super::bulk::{Lag, Making, SEGMENT, Sink, in_memory, lag};
 use super::delta::VectorState;
-use super::segment::{Segment, SegmentBuilder};
-use super::state::{Member, State};
+use super::state::State;
 use crate::engine::document;
 use crate::engine::vectors::home_embedder;
 use crate::episode::{EmbeddedText, Episode};
@@ -14,16 +14,11 @@ use crate::lexical::PreparedDoc;
 use crate::store::{Change, Embedded, EmbedderRow, EmbeddingRow, NO_EMBEDDER, ReadView, Store};
 use crate::text::Analyzer;
 use crate::vector::Refusal;
-use fixedbitset::FixedBitSet;
-use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 /// Records read in one transaction while building: a long one would keep the file from reusing space.
-const PAGE: usize = 2_000;
-/// Documents of a segment that is made while the store is read: what is on its way takes four times the memory of what
-/// is made.
-const SEGMENT: usize = 32_768;
+pub(super) const PAGE: usize = 2_000;
 
 /// A record as it comes from the store, analysed.
 pub(super) struct Loaded {
@@ -54,13 +49,18 @@ impl Loaded {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::engine) struct Position {
     store: [u8; 16],
-    sequence: u64,
+    pub(super) sequence: u64,
     /// The change of that number. Another one there means that the file was put back to an earlier state and went on
     /// from it: the copy is then of a history that never was.
-    change: Option<Change>,
+    pub(super) change: Option<Change>,
 }
 
 impl Position {
+    /// Whether the store can have gone from here to `now`, as far as ids and numbers tell.
+    pub(super) fn leads_to(self, now: Self) -> bool {
+        self.store == now.store && self.sequence <= now.sequence
+    }
+
     /// Store id, number and random number of the last change: what a manifest says.
     pub(super) fn in_manifest(&self) -> ([u8; 16], u64, u64) {
         (self.store, self.sequence, self.change.map_or(0, |change| change.nonce))
@@ -98,9 +98,9 @@ pub(super) enum Content {
     Unreadable(String),
 }
 
-/// Reads and analyses the whole store, in pages, then what changed meanwhile.
+/// Reads and analyses the whole store, in pages, then what changed meanwhile. Segments stay in memory.
 pub(in crate::engine) fn build(store: &Store, analyzer: &Analyzer, handle: Option<&str>) -> Result<Served> {
-    let mut served = scan(store, analyzer, handle)?;
+    let mut served = scan(store, analyzer, handle, &mut in_memory)?;
     if let Some(from) = served.position()
         && let Some(update) = changes(store, analyzer, handle, from)?
     {
@@ -113,10 +113,14 @@ pub(in crate::engine) fn build(store: &Store, analyzer: &Analyzer, handle: Optio
 
 /// Reads and analyses the whole store, page by page. The copy stands where the store was at the beginning. A small
 /// store stays in memory as it is, a large one becomes segments.
-pub(in crate::engine) fn scan(store: &Store, analyzer: &Analyzer, handle: Option<&str>) -> Result<Served> {
+pub(in crate::engine) fn scan(
+    store: &Store,
+    analyzer: &Analyzer,
+    handle: Option<&str>,
+    sink: &mut Sink<'_>,
+) -> Result<Served> {
     let begin = |view: &ReadView<'_>| Ok((position(view)?, serving_in(view, handle)?, view.count()?));
     let (position, embedder, count) = store.read(begin)?;
-    let dim = embedder.as_ref().map(|e| e.dim as usize);
     let number = embedder.as_ref().map_or(NO_EMBEDDER, |e| e.number);
     let mut state = State {
         number: 0,
@@ -128,7 +132,7 @@ pub(in crate::engine) fn scan(store: &Store, analyzer: &Analyzer, handle: Option
     };
     let small = count < crate::engine::upkeep::FLUSH as u64;
     let mut few = Vec::new();
-    let mut builder = SegmentBuilder::new(dim);
+    let mut made = Making::new(embedder.as_ref());
     let mut after = None;
     loop {
         let page = store.read(|view| page(view, after, number))?;
@@ -137,25 +141,11 @@ pub(in crate::engine) fn scan(store: &Store, analyzer: &Analyzer, handle: Option
             let content = content(analyzer, id, row.map(Some));
             if small {
                 few.push((id, content));
-                continue;
-            }
-            match content {
-                Content::Gone => {}
-                Content::Unreadable(reason) => drop(state.unreadable.insert(id, reason)),
-                Content::Present(mut loaded) => {
-                    if let Some(reason) = loaded.damage.take() {
-                        state.unreadable_vectors.insert(id, reason);
-                    }
-                    builder.add(&loaded)?;
-                }
+            } else {
+                made.take(&mut state, id, content)?;
             }
         }
-        if builder.num_docs() >= SEGMENT || (!full && builder.num_docs() > 0) {
-            let whole = std::mem::replace(&mut builder, SegmentBuilder::new(dim));
-            let segment = Segment::in_memory(whole)?;
-            let dead = FixedBitSet::with_capacity(segment.max_doc() as usize);
-            state.members.push(Member { file: None, segment, dead });
-        }
+        made.hand_over(&mut state, if full { SEGMENT } else { 1 }, sink)?;
         if !full {
             break;
         }
@@ -167,7 +157,7 @@ pub(in crate::engine) fn scan(store: &Store, analyzer: &Analyzer, handle: Option
 }
 
 /// A record as it is stored, with its vectors or why those cannot be read.
-type Row = (Episode, Result<Vec<EmbeddingRow>>);
+pub(super) type Row = (Episode, Result<Vec<EmbeddingRow>>);
 
 /// The next records with their vectors; each that cannot be read as an error in its place.
 fn page(view: &ReadView<'_>, after: Option<RecordId>, number: u32) -> Result<Vec<(RecordId, Result<Row>)>> {
@@ -190,29 +180,15 @@ pub(in crate::engine) fn changes(
     handle: Option<&str>,
     from: Position,
 ) -> Result<Option<Update>> {
-    let read = store.read(|view| {
-        let now = position(view)?;
-        let mut feed = view.changes_since(from.sequence.saturating_sub(1), usize::MAX)?.into_iter();
-        let known = if from.sequence == 0 { None } else { feed.next() };
-        let told = from.sequence >= view.feed_start()?;
-        if !told || now.store != from.store || now.sequence < from.sequence || known != from.change {
-            return Ok(None);
-        }
-        let embedder = serving_in(view, handle)?;
-        let number = embedder.as_ref().map_or(NO_EMBEDDER, |e| e.number);
-        let mut seen = FxHashSet::default();
-        let mut rows: Vec<(RecordId, Result<Option<Row>>)> = Vec::new();
-        for Change { id, .. } in feed {
-            if seen.insert(id) {
-                let row = view.episode(id);
-                rows.push((id, row.map(|e| e.map(|episode| (episode, view.embeddings_of(number, id))))));
-            }
-        }
-        Ok(Some((now, view.count()?, embedder, rows)))
-    })?;
-    let Some((position, count, embedder, rows)) = read else { return Ok(None) };
-    let records = rows.into_iter().map(|(id, row)| (id, content(analyzer, id, row))).collect();
-    Ok(Some(Update { position, count, embedder, records }))
+    match lag(store, analyzer, handle, from, usize::MAX)? {
+        Lag::Few(update) => Ok(Some(update)),
+        _ => Ok(None),
+    }
+}
+
+/// A record as it is stored; None when it is gone.
+pub(super) fn row(view: &ReadView<'_>, number: u32, id: RecordId) -> Result<Option<Row>> {
+    Ok(view.episode(id)?.map(|episode| (episode, view.embeddings_of(number, id))))
 }
 
 /// Where the store is now: three look-ups, some microseconds.
@@ -225,7 +201,7 @@ pub(in crate::engine) fn position(view: &ReadView<'_>) -> Result<Position> {
     Ok(Position { store: view.store_id()?, sequence, change })
 }
 
-fn content(analyzer: &Analyzer, id: RecordId, row: Result<Option<Row>>) -> Content {
+pub(super) fn content(analyzer: &Analyzer, id: RecordId, row: Result<Option<Row>>) -> Content {
     match row {
         Ok(Some((episode, Ok(rows)))) => Content::Present(Box::new(load(analyzer, episode, rows, None))),
         Ok(Some((episode, Err(error)))) => {
@@ -240,7 +216,7 @@ fn content(analyzer: &Analyzer, id: RecordId, row: Result<Option<Row>>) -> Conte
 /// The embedder whose vectors are served: the handle's, if the store knows it, else the home's.
 ///
 /// A handle with an embedder of its own never serves another model's vectors.
-fn serving_in(view: &ReadView<'_>, handle: Option<&str>) -> Result<Option<EmbedderRow>> {
+pub(super) fn serving_in(view: &ReadView<'_>, handle: Option<&str>) -> Result<Option<EmbedderRow>> {
     match handle {
         Some(fingerprint) => Ok(view.embedders()?.into_iter().find(|e| e.fingerprint == fingerprint)),
         None => home_embedder(view),
@@ -311,7 +287,7 @@ mod tests {
         put("before", None);
         let store = Store::open(home.path(), &StoreOptions::default()).unwrap();
         let analyzer = Analyzer::new(AnalyzerKind::Default, Language::English);
-        let mut copy = scan(&store, &analyzer, None).unwrap();
+        let mut copy = scan(&store, &analyzer, None, &mut in_memory).unwrap();
         let began = copy.position().unwrap();
         put("after", Some(vec![0.6, 0.8]));
         let update = changes(&store, &analyzer, None, began).unwrap().unwrap();

@@ -3,14 +3,16 @@
 //! Most of it lies in segments, which never change and may be shared with other processes; what was written since lies
 //! in memory. A record that changed is dead in its segment and comes again.
 
+mod bulk;
 mod delta;
 mod follow;
 mod segment;
 mod state;
 
+pub(super) use bulk::{Behind, Lag, bulk, in_memory, lag};
 pub(super) use delta::{Record, VectorState};
-pub(super) use follow::{Position, build, changes, position, serving};
-pub(super) use segment::{Merge, Segment};
+pub(super) use follow::{Position, build, position, scan, serving};
+pub(super) use segment::{Merge, Segment, SegmentBuilder};
 pub(super) use state::{Member, Snapshot, State};
 
 use crate::columns::{Effect, Field, Selection};
@@ -191,9 +193,15 @@ impl Served {
         self.built.iter().flat_map(|b| b.parts.iter().map(|part| &part.member))
     }
 
-    /// Everything there is at this moment, copied as far as it may change. None when nothing was built.
+    /// Whether its segments hold the vectors of an embedder that it does not serve.
+    pub(super) fn is_foreign(&self) -> bool {
+        self.built.as_ref().is_some_and(|built| built.parts.iter().any(|part| !part.with_vectors))
+    }
+
+    /// Everything there is at this moment, copied as far as it may change. None when nothing was built, or when it
+    /// [is foreign](Self::is_foreign): segments do not say whose vectors they hold.
     pub(super) fn snapshot(&self) -> Option<Snapshot> {
-        let built = self.built.as_ref()?;
+        let built = self.built.as_ref().filter(|_| !self.is_foreign())?;
         let state = State {
             number: built.number,
             position: built.position,

@@ -52,6 +52,11 @@ impl Segment {
         self.words.num_docs()
     }
 
+    /// The file it lies in, or its bytes in memory.
+    pub(in crate::engine) fn sections(&self) -> &Sections {
+        &self.sections
+    }
+
     /// Compares all checksums.
     ///
     /// # Errors
@@ -75,7 +80,7 @@ impl Segment {
 
 /// Records on their way into a segment, in order of their ids.
 #[derive(Debug)]
-pub(super) struct SegmentBuilder {
+pub(in crate::engine) struct SegmentBuilder {
     words: words::SegmentBuilder,
     columns: ColumnsBuilder,
     vectors: VectorSet,
@@ -129,7 +134,7 @@ impl SegmentBuilder {
     ///
     /// # Errors
     /// Those of the sink.
-    pub(super) fn write<W: Write>(self, out: &mut SectionWriter<W>) -> io::Result<()> {
+    pub(in crate::engine) fn write<W: Write>(self, out: &mut SectionWriter<W>) -> io::Result<()> {
         let max_doc = self.words.num_docs();
         self.words.write(out, |_| true)?;
         self.columns.write(out)?;

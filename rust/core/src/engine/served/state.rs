@@ -109,6 +109,11 @@ pub(in crate::engine) struct Snapshot {
 }
 
 impl Snapshot {
+    /// Number of the manifest that it rests on, 0 for none.
+    pub(in crate::engine) fn number(&self) -> u64 {
+        self.state.number
+    }
+
     /// Everything as segments.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! The directory of one shape of the index.
 
 use super::manifest::{FileEntry, INDEX_FORMAT, Manifest, SegmentEntry};
+use super::notes::Notes;
 use crate::error::{Error, Result};
 use crate::files::{LockFile, make_dir, publish, sync_dir};
 use crate::sections::{SectionName, SectionWriter, Sections};
@@ -9,8 +10,8 @@ use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 /// A directory that no process has used for so long is removed: its version or its settings are gone.
@@ -21,6 +22,7 @@ const USED_EVERY: Duration = Duration::from_hours(24);
 const ATTEMPTS: usize = 16;
 const LOCK: &str = "lock";
 const USED: &str = "used";
+const NOTES: &str = "checked";
 /// Blocks of all bitmaps, one segment's after the other's.
 const DEAD: SectionName = SectionName::new("dead");
 
@@ -152,7 +154,9 @@ impl Directory {
         }
         let path = self.path.join(LOCK);
         let lock = LockFile::try_take(&path, &self.home, |error| self.failed(&path, error))?;
-        Ok(lock.map(|lock| Turn { directory: self.clone(), stop: None, _lock: lock }))
+        let turn =
+            |lock| Turn { directory: self.clone(), stop: None, written: Mutex::default(), _lock: lock };
+        Ok(lock.map(turn))
     }
 
     /// Notes that this shape is in use, at most once a day; best effort.
@@ -169,6 +173,11 @@ impl Directory {
             let noted = options.open(&path).and_then(|file| file.set_modified(SystemTime::now()));
             let _ = noted;
         }
+    }
+
+    /// What processes have found out about the segments.
+    pub(crate) fn notes(&self) -> Notes {
+        Notes::decode(&fs::read_to_string(self.path.join(NOTES)).unwrap_or_default())
     }
 
     fn names(&self) -> Result<Vec<String>> {
@@ -200,6 +209,8 @@ impl Directory {
 pub(crate) struct Turn {
     directory: Directory,
     stop: Option<Arc<AtomicBool>>,
+    /// Segments that no manifest names yet.
+    written: Mutex<Vec<String>>,
     _lock: LockFile,
 }
 
@@ -243,7 +254,14 @@ impl Turn {
         write: impl FnOnce(&mut SectionWriter<Stoppable<'_, '_>>) -> io::Result<()>,
     ) -> Result<(FileEntry, Sections)> {
         let name = format!("seg-{:016x}", RandomState::new().hash_one(SystemTime::now()));
-        self.write(name, write)
+        let made = self.write(name, write)?;
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).push(made.0.name.clone());
+        Ok(made)
+    }
+
+    /// Whether this segment was written in this turn: nobody has removed it.
+    pub(crate) fn has_written(&self, name: &str) -> bool {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|own| own == name)
     }
 
     fn write(
@@ -291,7 +309,17 @@ impl Turn {
         publish(path, &name, home, |file| file.write_all(&bytes)).map_err(failed)?;
         sync_dir(path).map_err(failed)?;
         self.sweep(&manifest);
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(manifest)
+    }
+
+    /// Notes of these segments that they are whole, or damaged, and drops what is older than anybody needs. Best effort.
+    pub(crate) fn note<'n>(&self, names: impl Iterator<Item = &'n str>, damaged: bool) {
+        let Directory { home, path } = &self.directory;
+        let mut notes = self.directory.notes();
+        names.for_each(|name| notes.set(name, damaged));
+        let text = notes.encode();
+        let _ = publish(path, NOTES, home, |file| file.write_all(text.as_bytes()));
     }
 
     /// Removes every state: the next one is made from the store alone.

@@ -7,6 +7,7 @@
 
 mod directory;
 mod manifest;
+mod notes;
 
 pub(crate) use directory::{Directory, Loaded, Turn};
 pub(crate) use manifest::{EmbedderEntry, FileEntry, Manifest, SegmentEntry};

@@ -1,0 +1,228 @@
+//! Damage of the index on disk: found while nobody waits, built anew from the store.
+//!
+//! Files are checked as far as an answer needs it when they are opened; the arrays in them are compared with their
+//! checksums by a thread, slowly, once when a process maps a segment that nobody has compared in a day. Who finds damage
+//! notes the segment, so that the others who have it mapped stop using it.
+
+use super::Engine;
+use super::served::{self, Served};
+use super::upkeep::{POLL, lock};
+use super::watch::Watch;
+use crate::error::{Error, Result};
+use crate::index::disk::{Directory, Turn};
+use crate::sections::Sections;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// A segment that a process compared is not compared again by others for so long.
+const EVERY: Duration = Duration::from_hours(24);
+/// Who found damage waits so long for a process that is changing the directory; then it looks again later.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Engine {
+    /// Looks whether a segment in use was found damaged by another process, and compares those that nobody has compared
+    /// lately. What is damaged is built anew.
+    ///
+    /// # Errors
+    /// Store errors.
+    pub(super) fn look(&self, stop: &AtomicBool) -> Result<()> {
+        let Some(directory) = &self.upkeep.directory else { return Ok(()) };
+        let files = self.files();
+        let notes = directory.notes();
+        let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
+        let told: Vec<&String> = names.iter().filter(|name| notes.is_damaged(name)).collect();
+        if !told.is_empty() {
+            return self.heal(&told, "another process found its file damaged");
+        }
+        let mut whole = Vec::new();
+        for (name, sections) in &files {
+            let lately = notes.age(name).is_some_and(|age| age < EVERY);
+            if lately || self.upkeep.watch.knows(name) {
+                continue;
+            }
+            let checked = sections.check_in_pieces(|bytes| {
+                std::thread::sleep(Watch::pause(bytes));
+                !stop.load(Ordering::Acquire)
+            });
+            match checked {
+                Ok(true) => whole.push(name.clone()),
+                Ok(false) => return Ok(()),
+                Err(damage) => return self.heal(&[name], &damage.to_string()),
+            }
+        }
+        if whole.is_empty() {
+            return Ok(());
+        }
+        if self.upkeep.writable
+            && let Ok(Some(turn)) = directory.lock()
+        {
+            turn.note(whole.iter().map(String::as_str), false);
+        }
+        self.upkeep.watch.note_whole(&whole, &names);
+        Ok(())
+    }
+
+    /// The segments in files, by name.
+    fn files(&self) -> Vec<(String, Sections)> {
+        let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
+        served
+            .members()
+            .filter_map(|member| {
+                Some((member.file.as_ref()?.name.clone(), member.segment.sections().clone()))
+            })
+            .collect()
+    }
+
+    /// What to do after an error that says that a file of the index is damaged.
+    pub(super) fn heal_after(&self, damage: &Error) {
+        let files = self.files();
+        let named: Vec<&String> = match damage {
+            Error::StoreCorrupt { path, .. } => {
+                files.iter().filter(|(_, sections)| sections.path() == path).map(|(name, _)| name).collect()
+            }
+            _ => Vec::new(),
+        };
+        // It is not in use, but the newest state on disk: that is what has to go.
+        if let Err(error) = self.heal(&named, &damage.to_string()) {
+            self.upkeep.notice(format!("a damaged index was not built anew: {error}"));
+        }
+    }
+
+    /// Goes on without the segments `bad`: with the newest index on disk if another process has made one without them,
+    /// else with one that is made from the store.
+    ///
+    /// # Errors
+    /// Store errors.
+    fn heal(&self, bad: &[&String], why: &str) -> Result<()> {
+        let _own = lock(&self.upkeep.turn);
+        let directory = self.upkeep.directory.as_ref();
+        let turn = match directory.filter(|_| self.upkeep.writable) {
+            Some(directory) => match patient_turn(directory)? {
+                Some(turn) => Some(turn),
+                // Whoever is at it may be making what is wanted.
+                None => return Ok(()),
+            },
+            None => None,
+        };
+        if let Some(turn) = &turn {
+            turn.note(bad.iter().map(|name| name.as_str()), true);
+        }
+        if !bad.is_empty()
+            && let Some(directory) = directory
+            && newest_is_without(directory, bad)
+            && let Ok(Some(newer)) = self.read_index(directory, false)
+            && self.replace(newer)?
+        {
+            self.tell_healed(bad.len(), why);
+            return Ok(());
+        }
+        let fresh = match &turn {
+            Some(turn) => {
+                turn.forget_all()?;
+                self.built_on_disk(turn)?
+            }
+            None => served::build(&self.store, &self.analyzer, self.embedder().as_deref())?,
+        };
+        drop(turn);
+        self.replace(fresh)?;
+        self.tell_healed(bad.len().max(1), why);
+        Ok(())
+    }
+
+    fn tell_healed(&self, segments: usize, why: &str) {
+        self.upkeep.watch.note_damage(segments);
+        self.upkeep.notice(format!(
+            "a segment of the index was damaged, which may have cost ranking, and was built anew from the store: {why}; nothing is lost, but the disk or who writes to it may deserve a look"
+        ));
+    }
+
+    /// A copy made from the store, as the newest state of the directory if it is what that is to hold.
+    pub(super) fn built_on_disk(&self, turn: &Turn) -> Result<Served> {
+        let handle = self.embedder();
+        let embedder = served::serving(&self.store, handle.as_deref())?;
+        if !self.may_publish(embedder.as_ref()) {
+            return served::build(&self.store, &self.analyzer, handle.as_deref());
+        }
+        let mut sink = self.sink(turn);
+        let fresh = served::scan(&self.store, &self.analyzer, handle.as_deref(), &mut sink)?;
+        // A small store has no segments, and no index.
+        let snapshot = fresh.snapshot().filter(|_| fresh.members().next().is_some());
+        match snapshot {
+            Some(snapshot) if fresh.embedder() == embedder.as_ref() => {
+                let count =
+                    fresh.index().map_or(0, |index| index.num_docs() as u64) + fresh.left_out() as u64;
+                self.publish(snapshot.into_state()?, turn).served(count)
+            }
+            _ => Ok(fresh),
+        }
+    }
+
+    /// Compares the checksums of the index on disk; None when there is none or nothing is wrong.
+    pub(super) fn index_damage(&self) -> Option<Error> {
+        let directory = self.upkeep.directory.as_ref()?;
+        let checked = directory.load().and_then(|loaded| match loaded {
+            Some(loaded) => loaded.segments.iter().try_for_each(Sections::check_all),
+            None => Ok(()),
+        });
+        checked.err()
+    }
+
+    /// A record that the copy knows is not in the store, though nothing changed. If the copy rests on an index on disk,
+    /// that may be what is damaged: it is built anew, once. Else the store is.
+    ///
+    /// # Errors
+    /// `lost`, when the copy is of the store alone, or what was wrong was something else.
+    pub(super) fn distrust(&self, lost: Error) -> Result<()> {
+        if self.files().is_empty() || !matches!(lost, Error::StoreCorrupt { .. }) {
+            return Err(lost);
+        }
+        self.upkeep
+            .notice(format!("the index named a record that is not there, and was built anew ({lost})"));
+        self.rebuild()
+    }
+
+    /// Makes copy and index from all records of the store, as if there were none; others who have the same segments
+    /// mapped leave them too.
+    ///
+    /// # Errors
+    /// Store errors.
+    pub(super) fn rebuild(&self) -> Result<()> {
+        self.keeper.stop();
+        let _own = lock(&self.upkeep.turn);
+        let files = self.files();
+        self.upkeep.watch.note_damage(1);
+        let fresh = served::build(&self.store, &self.analyzer, self.embedder().as_deref())?;
+        let old = {
+            let _turn = lock(&self.catching_up);
+            std::mem::replace(&mut *self.served.write().unwrap_or_else(PoisonError::into_inner), fresh)
+        };
+        drop(old);
+        let Some(directory) = self.upkeep.directory.as_ref().filter(|_| self.upkeep.writable) else {
+            return Ok(());
+        };
+        if let Some(turn) = directory.lock()? {
+            turn.note(files.iter().map(|(name, _)| name.as_str()), true);
+            turn.forget_all()?;
+        }
+        Ok(())
+    }
+}
+
+/// The right to change the directory, if nobody keeps it for long.
+fn patient_turn(directory: &Directory) -> Result<Option<Turn>> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match directory.lock()? {
+            None if Instant::now() < until => std::thread::sleep(POLL),
+            turn => return Ok(turn),
+        }
+    }
+}
+
+fn newest_is_without(directory: &Directory, bad: &[&String]) -> bool {
+    let newest = directory.load().ok().flatten();
+    newest.is_some_and(|newest| {
+        newest.manifest.segments.iter().all(|entry| !bad.iter().any(|name| **name == entry.file.name))
+    })
+}
