@@ -33,7 +33,7 @@ const OVERDUE: usize = 8 * FLUSH;
 /// How often it is looked whether another process has done with the directory.
 pub(super) const POLL: Duration = Duration::from_millis(50);
 /// So many changed records are analysed while a question waits for the new copy to take the place of the old one.
-const AT_THE_SWAP: usize = 32;
+const AT_THE_SWAP: usize = 8;
 /// After so many attempts it is as many as there are.
 const ATTEMPTS: usize = 8;
 
@@ -232,7 +232,12 @@ impl Engine {
         }
         let Some(snapshot) = self.snapshot() else { return Ok(()) };
         let mut state = snapshot.into_state()?;
-        while let Some(chosen) = plan(&sizes(state.members.iter())) {
+        loop {
+            // What lies in files is left to who has the directory: merging it here would be for this process alone.
+            let loose: Vec<usize> =
+                (0..state.members.len()).filter(|at| state.members[*at].file.is_none()).collect();
+            let Some(chosen) = plan(&sizes(loose.iter().map(|at| &state.members[*at]))) else { break };
+            let chosen: Vec<usize> = chosen.into_iter().map(|at| loose[at]).collect();
             let members: Vec<&Member> = chosen.iter().map(|at| &state.members[*at]).collect();
             let merged = Merge::new(&members)?;
             let segment = Segment::open(Sections::in_memory(|out| merged.write(out))?)?;
