@@ -453,3 +453,24 @@ def test_resolving_imports_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_synonyms_are_a_table_or_a_line(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = home_with(user / "mine", '[analyzer]\nexpand = "off"\n\n[analyzer.synonyms]\nk8s = "kubernetes"\n')
+    settings = config.resolve(home=home)
+    assert settings.get("analyzer.synonyms") == {"k8s": ["kubernetes"]}
+    assert settings.source("analyzer.synonyms") == f"{home / 'config.toml'}:4"
+    assert settings.get("analyzer.expand") == "off"
+    monkeypatch.setenv("OTOLITH_ANALYZER_SYNONYMS", "db = database, datastore; k8s=kubernetes")
+    found = config.resolve(home=home).get("analyzer.synonyms")
+    assert found == {"db": ["database", "datastore"], "k8s": ["kubernetes"]}
+    assert config.as_text(found) == "db=database,datastore; k8s=kubernetes"
+    monkeypatch.delenv("OTOLITH_ANALYZER_SYNONYMS")
+    config.write(home / "config.toml", "analyzer.synonyms", "电脑=计算机")
+    assert config.resolve(home=home).get("analyzer.synonyms") == {"电脑": ["计算机"]}
+
+
+@pytest.mark.parametrize("bad", ["k8s", "=x", "k8s=", 5, ["k8s"], {"k8s": 5}, {"k8s": [5]}])
+def test_synonyms_of_another_form_are_refused(user: Path, bad: object) -> None:
+    with pytest.raises(InvalidInput, match="synonyms"):
+        config.resolve(home=user / "mine", flags={"analyzer.synonyms": bad})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -452,3 +453,28 @@ def test_blank_words_find_nothing_and_no_question_lists(memory: Memory) -> None:
     assert len(report) == 0
     assert "no words in the question" in report.why_empty()
     assert memory.recall("note", k=0).why_empty() == "No hits were asked for (k = 0)."
+
+
+def test_words_are_taken_for_others_and_the_answer_says_for_which(tmp_path: Path) -> None:
+    config = {"analyzer.synonyms": {"k8s": ["kubernetes"]}}
+    with Memory.open(tmp_path / "home", embedder=None, config=config) as memory:
+        memory.remember("Kubernetes authorization failed")
+        memory.remember("the receiver was idle")
+        report = memory.recall("k8s authoriz", explain=True)
+        assert report[0].matched_terms == ("k8s → kubernetes", "authoriz → authorization")
+        assert report.analysis.expansions == {"k8s": ("kubernetes",), "authoriz": ("authorization",)}
+        assert report.analysis.highlight(report[0].text) == "**Kubernetes** **authorization** failed"
+        assert report.analysis.to_dict()["expansions"]["k8s"] == ["kubernetes"]
+        assert pickle.loads(pickle.dumps(report.analysis)) == report.analysis
+        assert [hit.text for hit in memory.recall("reciever")] == ["the receiver was idle"]
+        analyzer = report.analysis.analyzer.id
+    with Memory.open(tmp_path / "home", embedder=None, config={"analyzer.expand": "off"}) as memory:
+        assert not memory.recall("reciever authoriz k8s")
+        assert memory.recall("receiver").analysis.analyzer.id == analyzer, "the index is the same"
+
+
+@pytest.mark.parametrize("table", [{"two words": ["x"]}, {"ok": ["..."]}])
+def test_a_synonym_that_cannot_be_is_refused_at_open(tmp_path: Path, table: dict[str, list[str]]) -> None:
+    with pytest.raises(InvalidInput, match="synonyms"):
+        Memory.open(tmp_path / "home", embedder=None, config={"analyzer.synonyms": table})
+    assert not (tmp_path / "home").exists()

@@ -324,10 +324,16 @@ class Analysis:
     def terms(self) -> tuple[str, ...]:
         """The terms that were searched, as they were written, each once."""
     @property
+    def expansions(self) -> dict[str, tuple[str, ...]]:
+        """Words that were also taken for others, by word as it was written: synonyms, words that begin with it, words that
+        differ by a typo.
+        """
+    @property
     def analyzer(self) -> Analyzer:
         """How text becomes terms."""
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where a text holds what was asked for: any text, such as `hit.text` or the body of its record.
+        """Where a text holds what was asked for or what it was taken for: any text, such as `hit.text` or the body of its
+        record.
 
         Args:
             text: Any text.
@@ -503,6 +509,8 @@ class Engine:
         network: str = "refuse",
         analyzer: str = "default",
         language: str = "english",
+        expand: str = "missing",
+        synonyms: Mapping[str, Sequence[str]] | None = None,
     ) -> Engine:
         """Opens a home.
 
@@ -519,6 +527,9 @@ class Engine:
             network: `refuse` or `allow` a network file system.
             analyzer: `default`, or `plain` for case-folded words and nothing else.
             language: Whose words are stemmed, by Snowball's name, or `off`; nothing to `plain`.
+            expand: Which words of a question are taken for those that begin with them or differ by a typo: `missing` for
+                those that no record holds, `always`, or `off`.
+            synonyms: What words are also called, a mapping from a word to a list of words.
 
         Raises:
             InvalidInput: An argument is wrong.

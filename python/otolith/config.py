@@ -126,6 +126,31 @@ def _one_of(*choices: str) -> Callable[[object], str]:
     return parse
 
 
+def _synonyms(value: object) -> dict[str, list[str]]:
+    """A table of words, each with one or several others; or the same as `word=other,other; word=other`."""
+    expected = "expected words and what they are also called, such as k8s=kubernetes; db=database,datastore"
+    if isinstance(value, str):
+        pairs = [pair.partition("=") for pair in value.split(";") if pair.strip()]
+        if any(not sign for _, sign, _ in pairs):
+            raise ValueError(expected)
+        value = {word: names.split(",") for word, _, names in pairs}
+    if not isinstance(value, Mapping):
+        raise ValueError(expected)
+    table: dict[str, list[str]] = {}
+    for word, names in value.items():
+        if not isinstance(names, str | list | tuple):
+            raise ValueError(expected)
+        table[_text(word)] = [_text(name) for name in ([names] if isinstance(names, str) else names)]
+    return table
+
+
+def as_text(value: Any) -> Any:
+    """Returns a value for showing: a table as an environment variable has it, anything else as it is."""
+    if not isinstance(value, Mapping):
+        return value
+    return "; ".join(f"{word}={','.join(names)}" for word, names in value.items()) or None
+
+
 # Snowball's languages as the engine has them (a test compares): `config show` need not load the engine.
 LANGUAGES: Final = (
     "english", "arabic", "armenian", "basque", "catalan", "czech", "danish", "dutch", "earlymodernenglish",
@@ -236,6 +261,22 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
                 _one_of(*LANGUAGES),
                 env.ANALYZER_LANGUAGE,
                 env.VARIABLES[env.ANALYZER_LANGUAGE],
+                _always,
+            ),
+            Setting(
+                "analyzer.expand",
+                "missing",
+                _one_of("missing", "always", "off"),
+                env.ANALYZER_EXPAND,
+                env.VARIABLES[env.ANALYZER_EXPAND],
+                _always,
+            ),
+            Setting(
+                "analyzer.synonyms",
+                MappingProxyType({}),
+                _synonyms,
+                env.ANALYZER_SYNONYMS,
+                env.VARIABLES[env.ANALYZER_SYNONYMS],
                 _always,
             ),
             Setting(
@@ -620,7 +661,9 @@ def _line_of(text: str, name: str) -> int:
         return next((place for place in range(start, len(lines)) if head.match(lines[place])), None)
 
     if section:
-        dotted = find(rf"""\s*["']?{re.escape(section)}["']?\s*\.\s*["']?{re.escape(key)}["']?\s*=""", 0)
+        dotted = find(
+            rf"""\s*\[?\s*["']?{re.escape(section)}["']?\s*\.\s*["']?{re.escape(key)}["']?\s*[=\]]""", 0
+        )
         if dotted is not None:
             return dotted + 1
         start = find(rf"""\s*\[?\s*["']?{re.escape(section)}["']?\s*[=\]]""", 0) or 0

@@ -19,6 +19,8 @@ STORE_NETWORK: Final = "OTOLITH_STORE_NETWORK"
 LOCK_TIMEOUT: Final = "OTOLITH_LOCK_TIMEOUT"
 ANALYZER: Final = "OTOLITH_ANALYZER"
 ANALYZER_LANGUAGE: Final = "OTOLITH_ANALYZER_LANGUAGE"
+ANALYZER_EXPAND: Final = "OTOLITH_ANALYZER_EXPAND"
+ANALYZER_SYNONYMS: Final = "OTOLITH_ANALYZER_SYNONYMS"
 LOG: Final = "OTOLITH_LOG"
 NO_COLOR: Final = "NO_COLOR"
 
@@ -34,6 +36,8 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
         STORE_NETWORK: "refuse or allow a home on a network file system",
         ANALYZER: "default or plain (case-folded words and nothing else)",
         ANALYZER_LANGUAGE: "whose words are stemmed: english, german, ... or off",
+        ANALYZER_EXPAND: "which words are taken for longer or misspelt ones: missing (those), always or off",
+        ANALYZER_SYNONYMS: "what words are also called, for instance k8s=kubernetes; db=database,datastore",
         LOG: "what is told on stderr: error, warning, info or debug (debug shows tracebacks)",
         NO_COLOR: "any value: no colours",
     }

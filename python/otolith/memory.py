@@ -136,6 +136,8 @@ class Memory(Keeping):
             network=settings.get("store.network"),
             analyzer=settings.get("analyzer.name"),
             language=settings.get("analyzer.language"),
+            expand=settings.get("analyzer.expand"),
+            synonyms=settings.get("analyzer.synonyms"),
         )
         try:
             memory = cls(engine, Vectors(engine, embedder, settings), settings, origin)
@@ -155,6 +157,8 @@ class Memory(Keeping):
             lock_timeout=settings.get("lock_timeout"),
             analyzer=settings.get("analyzer.name"),
             language=settings.get("analyzer.language"),
+            expand=settings.get("analyzer.expand"),
+            synonyms=settings.get("analyzer.synonyms"),
         )
         return cls(engine, Vectors(engine, None, settings), settings, "assistant")
 

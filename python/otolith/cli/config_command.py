@@ -44,7 +44,7 @@ def _content(settings: Settings, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _plain(settings: Settings, name: str) -> str | float | None:
-    value = settings.shown(name)
+    value = config.as_text(settings.shown(name))
     return value if value is None or isinstance(value, float) else str(value)
 
 
@@ -130,7 +130,7 @@ def set_(invocation: Invocation, name: str, value: str | None, user: bool, unset
     if invocation.json:
         invocation.object("config", {**_content(after, [name]), "file": str(file)})
         return
-    shown = "-" if written is None else MASK if SETTINGS[name].secret else written
+    shown = "-" if written is None else MASK if SETTINGS[name].secret else config.as_text(written)
     invocation.data(f"{name} = {shown}")
     invocation.note(f"in {file}")
     if after.source(name).startswith(str(file)) or written is None:

@@ -1,6 +1,6 @@
 //! `Analyzer`: how text becomes terms, and where they stand in it.
 
-use crate::convert::text;
+use crate::convert::{mapping, text};
 use crate::door;
 use crate::record;
 use otolith_core::text as core;
@@ -16,6 +16,16 @@ pub(crate) fn read(
     let kind = name.map(|name| text::parsed("analyzer", name)).transpose()?;
     let language = language.map(|language| text::parsed("language", language)).transpose()?;
     Ok(core::Analyzer::new(kind.unwrap_or_default(), language.unwrap_or_default()))
+}
+
+/// A table of synonyms: words, each with a list of words.
+pub(crate) fn synonyms(field: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<(String, Vec<String>)>> {
+    let entry = |(word, names): (Bound<'_, PyAny>, Bound<'_, PyAny>)| {
+        let word = text::text(field, &word)?.to_owned();
+        let names = text::texts(&format!("{field}.{word}"), &names)?;
+        Ok((word, names))
+    };
+    mapping::entries(field, value)?.into_iter().map(entry).collect()
 }
 
 /// Ranges of bytes, in order and apart from each other, as pairs of character numbers.

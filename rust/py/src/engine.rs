@@ -12,12 +12,14 @@ use otolith_core::engine::{self as core, EngineOptions, Legs, Put, Recall, Vecto
 use otolith_core::fusion::Fusion;
 use otolith_core::ids::RecordId;
 use otolith_core::store::{Progress, Wait};
+use otolith_core::text::Synonyms;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyString};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// One open handle on a home. Safe to use from many threads; every slow call releases the interpreter, and waiting for
@@ -104,14 +106,17 @@ impl Engine {
     ///     network: `refuse` or `allow` a network file system.
     ///     analyzer: `default`, or `plain` for case-folded words and nothing else.
     ///     language: Whose words are stemmed, by Snowball's name, or `off`; nothing to `plain`.
+    ///     expand: Which words of a question are taken for those that begin with them or differ by a typo: `missing` for
+    ///         those that no record holds, `always`, or `off`.
+    ///     synonyms: What words are also called, a mapping from a word to a list of words.
     ///
     /// Raises:
     ///     InvalidInput: An argument is wrong.
     ///     StoreError: The home cannot be used; its subclasses say why.
     #[staticmethod]
     #[pyo3(signature = (home, *, scope=None, origin=None, create=true, read_only=false, embedder=None, lock_timeout=None,
-                        mode=None, durability=None, network=None, analyzer=None, language=None),
-           text_signature = "(home, *, scope='', origin='assistant', create=True, read_only=False, embedder=None, lock_timeout=30.0, mode='shared', durability='full', network='refuse', analyzer='default', language='english')")]
+                        mode=None, durability=None, network=None, analyzer=None, language=None, expand=None, synonyms=None),
+           text_signature = "(home, *, scope='', origin='assistant', create=True, read_only=False, embedder=None, lock_timeout=30.0, mode='shared', durability='full', network='refuse', analyzer='default', language='english', expand='missing', synonyms=None)")]
     #[allow(clippy::too_many_arguments, reason = "they are keywords")]
     fn open(
         home: &Bound<'_, PyAny>,
@@ -126,6 +131,8 @@ impl Engine {
         network: Option<&Bound<'_, PyAny>>,
         analyzer: Option<&Bound<'_, PyAny>>,
         language: Option<&Bound<'_, PyAny>>,
+        expand: Option<&Bound<'_, PyAny>>,
+        synonyms: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let py = home.py();
         let mut options = EngineOptions { create, read_only, ..EngineOptions::default() };
@@ -151,6 +158,13 @@ impl Engine {
             options.network = text::parsed("network", network)?;
         }
         options.analyzer = analyzer::read(analyzer, language)?;
+        if let Some(expand) = expand {
+            options.expansion = text::parsed("expand", expand)?;
+        }
+        if let Some(synonyms) = synonyms {
+            let table = analyzer::synonyms("synonyms", synonyms)?;
+            options.synonyms = Arc::new(door::quick(py, || Synonyms::new(options.analyzer, &table))?);
+        }
         let home = if home.is_none() { None } else { Some(absolute("home", home)?) };
         let core = door::run(py, || match &home {
             Some(home) => core::Engine::open(home, options),

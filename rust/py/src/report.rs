@@ -1,6 +1,6 @@
 //! `Report` and what it consists of, hits excepted.
 
-use crate::analyzer::{Analyzer, in_characters};
+use crate::analyzer::{self, Analyzer, in_characters};
 use crate::convert::text;
 use crate::door;
 use crate::hit::Hit;
@@ -91,18 +91,33 @@ pub(crate) struct Analysis {
     #[pyo3(get)]
     text: String,
     terms: Vec<String>,
+    expansions: Vec<(String, Vec<String>)>,
     /// How text becomes terms.
     #[pyo3(get)]
     analyzer: Analyzer,
 }
 
 impl Analysis {
-    const FIELDS: [&str; 3] = ["text", "terms", "analyzer"];
+    const FIELDS: [&str; 4] = ["text", "terms", "expansions", "analyzer"];
+
+    fn core(&self) -> core::Analysis {
+        core::Analysis {
+            text: self.text.clone(),
+            terms: self.terms.clone(),
+            expansions: self.expansions.clone(),
+            analyzer: self.analyzer.0,
+        }
+    }
 }
 
 impl From<core::Analysis> for Analysis {
     fn from(read: core::Analysis) -> Self {
-        Self { text: read.text, terms: read.terms, analyzer: Analyzer(read.analyzer) }
+        Self {
+            text: read.text,
+            terms: read.terms,
+            expansions: read.expansions,
+            analyzer: Analyzer(read.analyzer),
+        }
     }
 }
 
@@ -114,7 +129,19 @@ impl Analysis {
         PyTuple::new(py, &self.terms)
     }
 
-    /// Where a text holds what was asked for: any text, such as `hit.text` or the body of its record.
+    /// Words that were also taken for others, by word as it was written: synonyms, words that begin with it, words that
+    /// differ by a typo.
+    #[getter]
+    fn expansions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        for (word, others) in &self.expansions {
+            dict.set_item(word, PyTuple::new(py, others)?)?;
+        }
+        Ok(dict)
+    }
+
+    /// Where a text holds what was asked for or what it was taken for: any text, such as `hit.text` or the body of its
+    /// record.
     ///
     /// Args:
     ///     text: Any text.
@@ -124,8 +151,8 @@ impl Analysis {
     ///     them: a letter with its accents, an emoji with its skin tone.
     fn spans(&self, text: &Bound<'_, PyAny>) -> PyResult<Vec<(usize, usize)>> {
         let (py, text) = (text.py(), text::text("text", text)?);
-        let core = self.analyzer.0;
-        door::run(py, || Ok(in_characters(text, &core.spans(text, &core.query(&self.text)))))
+        let core = self.core();
+        door::run(py, || Ok(in_characters(text, &core.spans(text))))
     }
 
     /// The text with marks around what was asked for.
@@ -147,11 +174,11 @@ impl Analysis {
             None => Ok("**".to_owned()),
         };
         let (before, after) = (mark("before", before)?, mark("after", after)?);
-        let core = self.analyzer.0;
+        let core = self.core();
         door::run(py, || {
             let mut out = String::with_capacity(text.len());
             let mut from = 0;
-            for span in core.spans(text, &core.query(&self.text)) {
+            for span in core.spans(text) {
                 out.extend([&text[from..span.start], &before, &text[span.clone()], &after]);
                 from = span.end;
             }
@@ -163,6 +190,11 @@ impl Analysis {
     /// The fields as plain data; the analyzer by its id.
     fn to_dict<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
         let dict = record::to_dict(slf.as_any(), &Self::FIELDS)?;
+        let expansions = PyDict::new(slf.py());
+        for (word, others) in &slf.get().expansions {
+            expansions.set_item(word, others)?;
+        }
+        dict.set_item("expansions", expansions)?;
         dict.set_item("analyzer", slf.get().analyzer.0.id().to_string())?;
         Ok(dict)
     }
@@ -176,8 +208,14 @@ impl Analysis {
     }
 
     #[staticmethod]
-    fn _from_state(text: String, terms: Vec<String>, analyzer: &Bound<'_, Analyzer>) -> Self {
-        Self { text, terms, analyzer: *analyzer.get() }
+    fn _from_state(
+        text: String,
+        terms: Vec<String>,
+        expansions: &Bound<'_, PyAny>,
+        analyzer: &Bound<'_, Analyzer>,
+    ) -> PyResult<Self> {
+        let expansions = analyzer::synonyms("expansions", expansions)?;
+        Ok(Self { text, terms, expansions, analyzer: *analyzer.get() })
     }
 }
 

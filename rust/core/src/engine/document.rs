@@ -2,7 +2,7 @@
 
 use crate::episode::Episode;
 use crate::lexical::{Bm25Params, Field, PreparedDoc, prepare};
-use crate::text::Analyzer;
+use crate::text::{Analyzer, Phrase};
 use crate::time::Moment;
 
 /// k1 of records (measured: plateau from .8 to 1.2 on dialogue and abstracts).
@@ -41,17 +41,28 @@ pub(super) fn bm25() -> Bm25Params {
 
 /// The record as terms. Pure: runs before any lock is taken.
 pub(super) fn prepared(analyzer: &Analyzer, episode: &Episode) -> PreparedDoc {
+    let date = dates(episode.occurred_at);
+    prepare(analyzer, &fields(episode, &date))
+}
+
+/// Whether one of the texts that are searched of a record holds a phrase.
+pub(super) fn holds(analyzer: &Analyzer, episode: &Episode, phrase: &Phrase) -> bool {
+    let date = dates(episode.occurred_at);
+    fields(episode, &date).iter().any(|field| analyzer.holds(field.text, phrase))
+}
+
+/// What is searched of a record.
+fn fields<'e>(episode: &'e Episode, date: &'e str) -> Vec<Field<'e>> {
     fn field(text: &str, weight_halves: u8) -> Field<'_> {
         Field { text, weight_halves }
     }
-    let date = dates(episode.occurred_at);
-    let mut fields = vec![field(&episode.summary, TEXT), field(&date, TEXT)];
+    let mut fields = vec![field(&episode.summary, TEXT), field(date, TEXT)];
     fields.extend(episode.title.as_deref().map(|text| field(text, TITLE)));
     fields.extend(episode.body.as_deref().map(|text| field(text, BODY)));
     fields.extend(episode.actor.as_deref().map(|text| field(text, TEXT)));
     fields.extend(episode.key_decisions.iter().map(|text| field(text, TEXT)));
     fields.extend(episode.tags.iter().chain(&episode.files_modified).map(|text| field(text, LABEL)));
-    prepare(analyzer, &fields)
+    fields
 }
 
 /// The date in the three forms people ask for it: `2023-05-08 8 May 2023 2023年5月8日`.

@@ -13,6 +13,7 @@ mod keeper_tests;
 #[cfg(all(test, unix))]
 mod kill_tests;
 mod maintenance;
+mod phrases;
 mod read;
 mod recall;
 mod report;
@@ -36,7 +37,7 @@ use crate::episode::{Origin, Scope};
 use crate::error::{Error, Result};
 use crate::index::disk::Directory;
 use crate::store::{Durability, Mode, Network, STORE_FILE, Store, StoreOptions, Wait};
-use crate::text::Analyzer;
+use crate::text::{Analyzer, Expansion, Synonyms};
 use crate::time::{Clock, Moment, SystemClock};
 use keeper::Keeper;
 use served::Served;
@@ -72,6 +73,10 @@ pub struct EngineOptions {
     pub network: Network,
     /// How text becomes words to search.
     pub analyzer: Analyzer,
+    /// Which words of a question are taken for others. Nothing that is stored depends on it.
+    pub expansion: Expansion,
+    /// What words are also called, for questions alone; made for the same analyzer.
+    pub synonyms: Arc<Synonyms>,
     /// Where "now" comes from.
     pub clock: Arc<dyn Clock>,
 }
@@ -89,6 +94,8 @@ impl Default for EngineOptions {
             durability: Durability::default(),
             network: Network::default(),
             analyzer: Analyzer::default(),
+            expansion: Expansion::default(),
+            synonyms: Arc::default(),
             clock: Arc::new(SystemClock),
         }
     }

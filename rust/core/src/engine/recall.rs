@@ -133,9 +133,9 @@ impl Engine {
     }
 
     fn search(&self, served: &Served, ask: &Recall<'_>) -> Result<(Report, Vec<Found>)> {
-        let allowed = served.select(&ask.filter, &self.options.scope);
+        let mut allowed = served.select(&ask.filter, &self.options.scope);
         let text = ask.query.map(str::trim).filter(|text| !text.is_empty());
-        let query = text.map(|text| self.analyzer.query(text)).filter(|query| !query.is_empty());
+        let query = text.map(|text| self.read(text)).filter(|query| !query.is_empty());
         let (vector, vector_reason) = self.query_vector(served, ask)?;
         let lexical_reason = match (ask.legs.lexical, text, &query) {
             (false, ..) => Some("not asked for"),
@@ -144,9 +144,13 @@ impl Engine {
             (true, Some(_), Some(_)) => None,
         };
         let query = query.filter(|_| ask.legs.lexical);
+        if let Some(query) = query.as_ref().filter(|query| !query.phrases.is_empty()) {
+            self.keep_phrases(served, query, &mut allowed)?;
+        }
         let analysis = Analysis {
             text: ask.query.unwrap_or_default().to_owned(),
             terms: query.as_ref().map_or_else(Vec::new, surfaces),
+            expansions: Vec::new(),
             analyzer: self.analyzer,
         };
         let mut report = Report {
@@ -187,6 +191,7 @@ impl Engine {
         let mut ranking = index.rank(&question).map_err(index::query_refused)?;
         report.legs[0].candidates = ranking.lexical_found;
         report.legs[1].candidates = ranking.vector_found;
+        report.analysis.expansions = ranking.expansions();
         let scored = std::mem::take(&mut ranking.scored);
         let judge = Judge {
             index,
@@ -203,6 +208,13 @@ impl Engine {
         });
         let found = found.collect();
         Ok((report, found))
+    }
+
+    /// A question as it is searched.
+    fn read(&self, text: &str) -> Query {
+        let mut query = self.analyzer.query_with(text, &self.options.synonyms);
+        query.expansion = self.options.expansion;
+        query
     }
 
     /// The question's vector, or why the vector leg does not run.

@@ -58,14 +58,17 @@ pub struct Analysis {
     pub text: String,
     /// The terms that were searched, as they were written.
     pub terms: Vec<String>,
+    /// Words that were taken for others as well, each with these, best first.
+    pub expansions: Vec<(String, Vec<String>)>,
     /// What read it.
     pub analyzer: Analyzer,
 }
 
 impl Analysis {
-    /// Where a text holds what was asked for, as [`Analyzer::spans`] has it.
+    /// Where a text holds what was asked for or what it was taken for, as [`Analyzer::spans`] has it.
     pub fn spans(&self, text: &str) -> Vec<Range<usize>> {
-        self.analyzer.spans(text, &self.analyzer.query(&self.text))
+        let words = self.expansions.iter().flat_map(|(_, words)| words.iter().map(String::as_str));
+        self.analyzer.spans_with(text, &self.analyzer.query(&self.text), words)
     }
 }
 

@@ -4,7 +4,7 @@ use super::Index;
 use crate::explain::Explanation;
 use crate::fusion::{self, Candidate, Fusion, MASS_DEPTH, Scales, Scored, Weights};
 use crate::ids::DocId;
-use crate::lexical::{Question, ScoredDoc, TermExplanation};
+use crate::lexical::{Likeness, Question, ScoredDoc, TermExplanation};
 use crate::text::Query;
 use crate::vector::{Refusal, UnitRow};
 use fixedbitset::FixedBitSet;
@@ -66,6 +66,13 @@ impl Ranking<'_> {
     /// The words of the question that occur in a document, as they were written.
     pub fn matched_terms(&self, doc: DocId) -> Vec<String> {
         self.question.as_ref().map_or_else(Vec::new, |question| question.matched_terms(doc))
+    }
+}
+
+impl Ranking<'_> {
+    /// The words of the question that stand for others, each with these.
+    pub fn expansions(&self) -> Vec<(String, Vec<String>)> {
+        self.question.as_ref().map_or_else(Vec::new, Question::expansions)
     }
 }
 
@@ -183,10 +190,18 @@ fn best_mass(question: &Question<'_, '_>, found: &mut [ScoredDoc]) -> f32 {
 
 fn term_node(term: &TermExplanation) -> Explanation {
     // A term that begins with `=` is the word as it was written, beside its stem.
-    let form = match term.term.strip_prefix('=') {
-        Some(written) => format!("{written} as written"),
-        None if term.term == term.surface => term.term.clone(),
-        None => format!("{} as {}", term.surface, term.term),
+    let form = match (term.likeness, term.term.strip_prefix('=')) {
+        (Some(likeness), _) => {
+            let how = match likeness {
+                Likeness::Synonym => "synonym",
+                Likeness::Prefix => "begins with it",
+                Likeness::Typo => "typo",
+            };
+            format!("{} → {} ({how})", term.surface, term.term)
+        }
+        (None, Some(written)) => format!("{written} as written"),
+        (None, None) if term.term == term.surface => term.term.clone(),
+        (None, None) => format!("{} as {}", term.surface, term.term),
     };
     let (documents, weight) = (term.doc_freq, term.weight);
     let plural = if documents == 1 { "" } else { "s" };

@@ -10,6 +10,7 @@
 //! removals. Numerator and denominator are both multiplied by four.
 
 use super::params::Bm25Params;
+use super::search::Likeness;
 
 /// Quarters in one unit of term frequency or length.
 pub(crate) const QUARTERS: f32 = 4.0;
@@ -63,13 +64,16 @@ pub(crate) fn gain(mass: f32, params: Bm25Params) -> f32 {
 /// How one query term scored in one document.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TermExplanation {
-    /// The term as it is in the index.
+    /// The term as it is in the index; the word that occurs, when it stands for the one that was asked.
     pub term: String,
     /// What the user typed.
     pub surface: String,
+    /// How the word that occurs is like the one that was asked; None when it is that one.
+    pub likeness: Option<Likeness>,
     /// Weighted term frequency in the document.
     pub tf: f32,
-    /// Live documents that hold the term.
+    /// Live documents that hold the term; of a word that stands for another, those that hold either or any other that
+    /// does so too.
     pub doc_freq: u32,
     /// Inverse document frequency.
     pub idf: f32,

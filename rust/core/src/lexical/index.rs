@@ -8,7 +8,7 @@ use super::bm25::QUARTERS;
 use super::delta::{CAPACITY, Delta};
 use super::document::PreparedDoc;
 use super::params::Bm25Params;
-use super::search::{Part, Question, ScoredDoc};
+use super::search::{Part, Question, ScoredDoc, holding_all};
 use super::segment::{DROPPED, Segment, SegmentBuilder, Source, merge};
 use super::tombstones::Tombstones;
 use crate::error::Result;
@@ -264,7 +264,7 @@ impl LexicalIndex {
     /// Live documents that hold a term (as the analyzer gives it).
     pub fn doc_freq(&self, term: &str) -> u32 {
         let term = QueryTerm { term: term.to_owned(), surface: String::new(), weight: 1.0 };
-        self.question(&Query { terms: vec![term] }).doc_freq(0)
+        self.question(&Query { terms: vec![term], ..Query::default() }).doc_freq(0)
     }
 
     /// The parameters scores are computed with.
@@ -297,6 +297,11 @@ impl LexicalIndex {
     /// The best `k` of them, and every one that is tied with the last of those. In no order.
     pub fn top(&self, query: &Query, k: usize, allowed: Option<&FixedBitSet>) -> Vec<ScoredDoc> {
         self.question(query).top(k, allowed)
+    }
+
+    /// The documents in `allowed` that hold all of these terms; None when there is no term.
+    pub(crate) fn holding_all(&self, terms: &[String], allowed: &FixedBitSet) -> Option<FixedBitSet> {
+        holding_all(&self.parts(), terms, allowed)
     }
 
     /// The parts that a search goes over.

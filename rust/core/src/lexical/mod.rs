@@ -20,7 +20,7 @@ pub use document::{Field, PreparedDoc, prepare};
 pub(crate) use index::NewSegment;
 pub use index::{LexicalIndex, LexicalMatches};
 pub use params::Bm25Params;
-pub use search::{Question, ScoredDoc};
+pub use search::{Likeness, Question, ScoredDoc};
 pub(crate) use segment::{DROPPED, Names, Segment, SegmentBuilder};
 pub use simd::Simd;
 

@@ -223,7 +223,7 @@ fn nothing_is_found_in_nothing_or_for_nothing() {
     assert_eq!(index.search(&plain().query("red"), Some(&FixedBitSet::new())), LexicalMatches::default());
     for weight in [0.0, -1.0, f32::NAN, f32::INFINITY, f32::MIN_POSITIVE] {
         let terms = vec![QueryTerm { term: "red".into(), surface: "red".into(), weight }];
-        assert_eq!(index.search(&Query { terms }, None), LexicalMatches::default());
+        assert_eq!(index.search(&Query { terms, ..Query::default() }, None), LexicalMatches::default());
     }
     assert!(index.question(&plain().query("red")).explain(DocId(7)).is_empty());
     assert!(index.remove(DocId(0)));

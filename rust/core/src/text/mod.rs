@@ -14,16 +14,21 @@ mod fold;
 mod forms;
 mod language;
 mod normalize;
+mod phrase;
 mod plain;
 mod query;
 mod segment;
 mod spans;
 mod stem;
 mod stop;
+mod synonyms;
 pub(crate) mod term_table;
 
 pub use language::Language;
-pub use query::{CJK_PAIR_WEIGHT, Query, QueryTerm};
+pub use phrase::Phrase;
+pub use query::{Alternative, CJK_PAIR_WEIGHT, Expansion, Query, QueryTerm, QueryWord};
+pub(crate) use query::{letters, surface_mark, word_of};
+pub use synonyms::Synonyms;
 
 use crate::error::{Error, Result};
 use forms::{Forms, Token};
@@ -127,19 +132,62 @@ impl Analyzer {
         });
     }
 
-    /// The distinct terms of a query text, stop words dropped unless nothing else is left.
+    /// The distinct terms of a query text, stop words dropped unless nothing else is left, with the words that others may
+    /// stand for and the phrases in quotation marks; neither of these for [`AnalyzerKind::Plain`].
     pub fn query(&self, text: &str) -> Query {
-        let mut builder = QueryBuilder::default();
+        self.query_with(text, &Synonyms::default())
+    }
+
+    /// The same with what words are also called.
+    pub fn query_with(&self, text: &str, synonyms: &Synonyms) -> Query {
+        let mut builder = QueryBuilder::new(synonyms);
         match self.kind {
             AnalyzerKind::Plain => {
-                plain::words(text, &mut |term, written| builder.push(term, written, 1.0, false));
+                plain::words(text, &mut |term, written| {
+                    builder.push(term, written, 1.0, false);
+                });
+                builder.build("")
             }
             AnalyzerKind::Default => {
                 let english = self.language == Language::English;
-                self.tokens(&normal_form(text), |token| builder.add(token, english));
+                let normal = normal_form(text);
+                self.tokens(&normal, |token| builder.add(token, english));
+                let mut query = builder.build(&normal);
+                query.phrases = phrase::quoted(*self, &normal);
+                query
             }
         }
-        builder.build()
+    }
+
+    /// Whether a text holds a phrase: its words in its order, whatever their case and what stands between them, or its
+    /// characters one after another.
+    pub fn holds(&self, text: &str, phrase: &Phrase) -> bool {
+        phrase.is_in(&normal_form(text))
+    }
+
+    /// As [`Analyzer::spans`] of `query`, the words that it was expanded to among them.
+    pub fn spans_with<'w>(
+        &self,
+        text: &str,
+        query: &Query,
+        words: impl Iterator<Item = &'w str>,
+    ) -> Vec<Range<usize>> {
+        let mut query = Query { terms: query.terms.clone(), ..Query::default() };
+        for word in words {
+            // The word as it is written, not what shares its stem.
+            let read = self.query(word);
+            let keys = read.words.iter().filter_map(|word| word.key.clone());
+            let mut terms: Vec<String> = keys.collect();
+            if terms.is_empty() {
+                terms.extend(read.terms.into_iter().map(|term| term.term));
+            }
+            query.terms.extend(terms.into_iter().map(|term| QueryTerm {
+                surface: word.to_owned(),
+                term,
+                weight: 1.0,
+            }));
+        }
+        self.spans(text, &query)
     }
 
     /// Where `text` holds terms of a query: ranges of bytes in order, on borders of graphemes, none touching another.

@@ -12,7 +12,7 @@ use crate::explain::Explanation;
 use crate::fusion::{self, Fusion, Weights};
 use crate::ids::DocId;
 use crate::lexical::{Bm25Params, DROPPED, Field, PreparedDoc, prepare};
-use crate::text::{Analyzer, AnalyzerKind, Language};
+use crate::text::{Analyzer, AnalyzerKind, Language, Query};
 use crate::vector::{MAX_DIM, Refusal, UnitRow};
 use fixedbitset::FixedBitSet;
 use ids::DocIds;
@@ -283,6 +283,7 @@ impl HybridIndex {
             allowed.extend(ids.iter().filter_map(|id| self.ids.get(id)).map(DocId::index));
             allowed
         });
+        let allowed = self.keep_phrases(query.as_ref(), allowed);
         let ask = Ask {
             query: query.as_ref(),
             vector: vector.as_ref(),
@@ -304,6 +305,15 @@ impl HybridIndex {
             })
         });
         Ok(hits.collect())
+    }
+
+    /// The allowed documents that hold every word of each phrase: the texts are not here to look for their order.
+    fn keep_phrases(&self, query: Option<&Query>, allowed: Option<FixedBitSet>) -> Option<FixedBitSet> {
+        let phrases = query.map_or(&[][..], |query| &query.phrases[..]);
+        phrases.iter().fold(allowed, |allowed, phrase| {
+            let base = allowed.as_ref().unwrap_or_else(|| self.index.live());
+            self.index.lexical().holding_all(&phrase.terms, base).or(allowed)
+        })
     }
 
     /// How many documents have vectors: total, searched, without, and refused ones by reason.

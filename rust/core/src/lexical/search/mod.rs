@@ -1,9 +1,12 @@
 //! Scoring documents against a question, over all parts of an index with the statistics of their live documents.
 
+mod expand;
+mod near;
 mod part;
 mod top;
 mod windows;
 
+pub use expand::Likeness;
 pub(crate) use part::Part;
 pub use top::ScoredDoc;
 
@@ -12,7 +15,8 @@ use super::params::Bm25Params;
 use super::segment::Postings;
 use super::simd::Simd;
 use crate::ids::DocId;
-use crate::text::{Query, QueryTerm};
+use crate::text::{Expansion, Query, QueryTerm, QueryWord};
+use expand::Tier;
 use fixedbitset::FixedBitSet;
 use part::{Sieve, Term};
 use top::Top;
@@ -26,10 +30,19 @@ const LOOK_UP_SHARE: usize = 32;
 const MIN_WEIGHT: f32 = 1e-6;
 const MAX_WEIGHT: f32 = 1e6;
 
+/// What a term of the plan is.
+#[derive(Debug, Clone, Copy)]
+enum Source<'q> {
+    /// A term of the query, and its row in [`Question::postings`].
+    Term(&'q QueryTerm, usize),
+    /// A word of the query as others, and its place in [`Question::tiers`].
+    Tier(&'q QueryWord, usize),
+}
+
 /// A query term with its statistics.
 #[derive(Debug)]
 struct Planned<'q> {
-    query: &'q QueryTerm,
+    source: Source<'q>,
     /// Live documents.
     doc_freq: u32,
     idf: f32,
@@ -37,14 +50,23 @@ struct Planned<'q> {
     mass: f32,
     /// What it adds to a score at most.
     gain: f32,
-    /// Its row in [`Question::postings`].
-    row: usize,
+}
+
+impl Planned<'_> {
+    /// Decides the order of terms with one idf: by text, then the word before what it stands for.
+    fn name(&self) -> (&str, usize) {
+        match self.source {
+            Source::Term(term, _) => (&term.term, 0),
+            Source::Tier(word, tier) => (&word.surface, tier + 1),
+        }
+    }
 }
 
 /// A question over the parts of an index: everything that is looked up once.
 ///
 /// A document's score is the sum over its terms in falling order of idf, equal ones by their text: no history, no
 /// filter, no division into parts and no kernel changes a bit of it. Terms with a weight outside 1e-6..=1e6 are ignored.
+/// Words that stand for others are in the sum as a term each, see [`expand`].
 #[derive(Debug)]
 pub struct Question<'i, 'q> {
     parts: Vec<Part<'i>>,
@@ -53,6 +75,8 @@ pub struct Question<'i, 'q> {
     terms: Vec<Planned<'q>>,
     /// By term as it was asked, then by part.
     postings: Vec<Postings<'i>>,
+    /// In the order of the query's words.
+    tiers: Vec<Tier<'i>>,
     norms: Norms,
     /// Postings of live documents.
     doc_freqs: usize,
@@ -66,8 +90,8 @@ impl<'i, 'q> Question<'i, 'q> {
         let mut terms: Vec<Planned<'q>> = Vec::with_capacity(query.terms.len());
         let mut postings = Vec::with_capacity(query.terms.len() * parts.len());
         let mut doc_freqs = 0;
-        for query in query.terms.iter().filter(|term| (MIN_WEIGHT..=MAX_WEIGHT).contains(&term.weight)) {
-            let term = Term::new(&query.term);
+        for asked in query.terms.iter().filter(|term| (MIN_WEIGHT..=MAX_WEIGHT).contains(&term.weight)) {
+            let term = Term::new(&asked.term);
             let mut doc_freq = 0;
             for part in &parts {
                 let (list, live) = part.find(&term).unwrap_or_default();
@@ -78,11 +102,58 @@ impl<'i, 'q> Question<'i, 'q> {
             let doc_freq = doc_freq.min(num_docs);
             doc_freqs += doc_freq as usize;
             let idf = idf(num_docs, doc_freq);
-            let mass = idf * query.weight;
-            terms.push(Planned { query, doc_freq, idf, mass, gain: gain(mass, params), row: terms.len() });
+            let mass = idf * asked.weight;
+            let source = Source::Term(asked, terms.len());
+            terms.push(Planned { source, doc_freq, idf, mass, gain: gain(mass, params) });
         }
-        terms.sort_unstable_by(|a, b| b.idf.total_cmp(&a.idf).then_with(|| a.query.term.cmp(&b.query.term)));
-        Self { parts, query, terms, postings, norms: Norms::new(params, num_docs, total_len), doc_freqs }
+        let mut tiers = Vec::new();
+        for (word, present) in words_to_expand(query, &terms) {
+            for tier in expand::tiers(&parts, word, query.expansion, present) {
+                doc_freqs += tier.doc_freq as usize;
+                let idf = idf(num_docs, tier.reach.min(num_docs));
+                let mass = idf * tier.likeness.weight();
+                let source = Source::Tier(word, tiers.len());
+                terms.push(Planned { source, doc_freq: tier.reach, idf, mass, gain: gain(mass, params) });
+                tiers.push(tier);
+            }
+        }
+        terms.sort_unstable_by(|a, b| b.idf.total_cmp(&a.idf).then_with(|| a.name().cmp(&b.name())));
+        Self {
+            parts,
+            query,
+            terms,
+            postings,
+            tiers,
+            norms: Norms::new(params, num_docs, total_len),
+            doc_freqs,
+        }
+    }
+
+    /// The documents of a term in a part.
+    fn list(&self, term: &Planned<'q>, part: usize) -> Postings<'_> {
+        match term.source {
+            Source::Term(_, row) => self.postings[row * self.parts.len() + part],
+            Source::Tier(_, tier) => self.tiers[tier].postings(part),
+        }
+    }
+
+    /// The words of the query that stand for others that live documents hold, each with these, best first.
+    pub fn expansions(&self) -> Vec<(String, Vec<String>)> {
+        let mut found: Vec<(String, Vec<String>)> = Vec::new();
+        let mut planned: Vec<(usize, &QueryWord)> = Vec::new();
+        planned.extend(self.terms.iter().filter_map(|term| match term.source {
+            Source::Tier(word, tier) if self.tiers[tier].doc_freq > 0 => Some((tier, word)),
+            _ => None,
+        }));
+        planned.sort_unstable_by_key(|(tier, _)| *tier);
+        for (tier, word) in planned {
+            let words = self.tiers[tier].words.iter().cloned();
+            match found.iter_mut().find(|(surface, _)| *surface == word.surface) {
+                Some((_, known)) => known.extend(words),
+                None => found.push((word.surface.clone(), words.collect())),
+            }
+        }
+        found
     }
 
     /// The best `k` documents in `allowed` (indexed by number; None allows all) that hold a term of the query, and every
@@ -103,11 +174,10 @@ impl<'i, 'q> Question<'i, 'q> {
             count < max_doc / LOOK_UP_SHARE && count < self.doc_freqs
         });
         for (part, at) in self.parts.iter().zip(0..) {
-            let held =
-                self.terms.iter().map(|term| (term.gain, &self.postings[term.row * self.parts.len() + at]));
+            let held = self.terms.iter().map(|term| (term.gain, self.list(term, at)));
             let mut terms: Vec<Cursor<'_>> = held
                 .filter(|(_, list)| list.doc_freq > 0)
-                .map(|(gain, list)| Cursor::new(gain, *list))
+                .map(|(gain, list)| Cursor::new(gain, list))
                 .collect();
             if terms.is_empty() {
                 continue;
@@ -123,15 +193,18 @@ impl<'i, 'q> Question<'i, 'q> {
 
     /// Live documents that hold the term at this place of the query.
     pub(super) fn doc_freq(&self, row: usize) -> u32 {
-        self.terms.iter().find(|term| term.row == row).map_or(0, |term| term.doc_freq)
+        let at = |term: &&Planned<'_>| matches!(term.source, Source::Term(_, own) if own == row);
+        self.terms.iter().find(at).map_or(0, |term| term.doc_freq)
     }
 
     /// Share of the query's idf x weight that a document matches, 0..=1. Terms no document holds count in the whole.
     pub fn mass(&self, doc: DocId) -> f32 {
         // Summed in the same order, so that the share of a document that holds every term is exactly 1.
-        let total = self.terms.iter().fold(0.0, |sum, term| sum + term.mass);
+        // What a word stands for is worth less than the word, which is in the whole.
+        let own = self.terms.iter().filter(|term| matches!(term.source, Source::Term(..)));
+        let total = own.fold(0.0, |sum, term| sum + term.mass);
         let matched = self.matched(doc).fold(0.0, |sum, (term, ..)| sum + term.mass);
-        if total > 0.0 { matched / total } else { 0.0 }
+        if total > 0.0 { (matched / total).min(1.0) } else { 0.0 }
     }
 
     /// Score of a document; 0 when it is not there or holds no term.
@@ -142,26 +215,44 @@ impl<'i, 'q> Question<'i, 'q> {
     /// How each query term that occurs in a document scored, in the order of summation; their scores add up to the
     /// document's. Empty for a document that is not there.
     pub fn explain(&self, doc: DocId) -> Vec<TermExplanation> {
-        let explained = self.matched(doc).map(|(term, tf, norm)| TermExplanation {
-            term: term.query.term.clone(),
-            surface: term.query.surface.clone(),
-            tf: tf as f32 / QUARTERS,
-            doc_freq: term.doc_freq,
-            idf: term.idf,
-            weight: term.query.weight,
-            score: term.gain * saturation(tf as f32, norm),
+        let part = self.parts.partition_point(|part| part.base <= doc.0).saturating_sub(1);
+        let explained = self.matched(doc).map(|(term, tf, norm)| {
+            let (name, surface, weight, likeness) = match term.source {
+                Source::Term(query, _) => (query.term.as_str(), &query.surface, query.weight, None),
+                Source::Tier(word, tier) => {
+                    let tier = &self.tiers[tier];
+                    let held = tier.word_in(part, doc.0 - self.parts[part].base);
+                    (held, &word.surface, tier.likeness.weight(), Some(tier.likeness))
+                }
+            };
+            TermExplanation {
+                term: name.to_owned(),
+                surface: surface.clone(),
+                likeness,
+                tf: tf as f32 / QUARTERS,
+                doc_freq: term.doc_freq,
+                idf: term.idf,
+                weight,
+                score: term.gain * saturation(tf as f32, norm),
+            }
         });
         explained.collect()
     }
 
-    /// What the user typed that occurs in a document, each once, in the order of the query.
+    /// What the user typed that occurs in a document, each once, in the order of the query; then what occurs in its place,
+    /// as `typed → found`.
     pub fn matched_terms(&self, doc: DocId) -> Vec<String> {
-        let held: Vec<&QueryTerm> = self.matched(doc).map(|(term, ..)| term.query).collect();
+        let explained = self.explain(doc);
         let mut matched: Vec<String> = Vec::new();
         for term in &self.query.terms {
-            if held.iter().any(|held| std::ptr::eq(*held, term)) && !matched.contains(&term.surface) {
+            let held = explained.iter().any(|held| held.likeness.is_none() && held.term == term.term);
+            if held && !matched.contains(&term.surface) {
                 matched.push(term.surface.clone());
             }
+        }
+        for word in &self.query.words {
+            let other = explained.iter().find(|held| held.likeness.is_some() && held.surface == word.surface);
+            matched.extend(other.map(|other| format!("{} → {}", word.surface, other.term)));
         }
         matched
     }
@@ -172,13 +263,60 @@ impl<'i, 'q> Question<'i, 'q> {
         let found = at.and_then(|at| Some((at, &self.parts[at], self.parts[at].local(doc.0)?)));
         found.into_iter().flat_map(move |(at, part, local)| {
             let norm = self.norms.of(part.lens[local as usize]);
-            let held = self.terms.iter().map(move |term| {
-                let postings = &self.postings[term.row * self.parts.len() + at];
-                (term, postings.tf(local), norm)
-            });
+            let held = self.terms.iter().map(move |term| (term, self.list(term, at).tf(local), norm));
             held.filter(|(_, tf, _)| *tf > 0)
         })
     }
+}
+
+/// The documents in `allowed` that hold all of these terms; None when there is no term.
+pub(super) fn holding_all(
+    parts: &[Part<'_>],
+    terms: &[String],
+    allowed: &FixedBitSet,
+) -> Option<FixedBitSet> {
+    let terms: Vec<Term<'_>> = terms.iter().map(|term| Term::new(term)).collect();
+    if terms.is_empty() {
+        return None;
+    }
+    let mut holding = FixedBitSet::with_capacity(allowed.len());
+    for part in parts {
+        let lists: Vec<Postings<'_>> =
+            terms.iter().map(|term| part.find(term).unwrap_or_default().0).collect();
+        let Some(rarest) = lists.iter().min_by_key(|list| list.doc_freq) else { continue };
+        rarest.each(|doc, _| {
+            let number = part.base as usize + doc as usize;
+            if allowed.contains(number) && lists.iter().all(|list| list.tf(doc) > 0) {
+                holding.insert(number);
+            }
+        });
+    }
+    Some(holding)
+}
+
+/// The words of a query that may stand for others, and whether a live document holds each.
+fn words_to_expand<'q>(query: &'q Query, terms: &[Planned<'q>]) -> Vec<(&'q QueryWord, bool)> {
+    let mut words = Vec::new();
+    for word in &query.words {
+        let held = |form: &usize| {
+            let asked = query.terms.get(*form).map(std::ptr::from_ref);
+            let own = terms.iter().find(
+                |term| matches!(term.source, Source::Term(own, _) if asked == Some(std::ptr::from_ref(own))),
+            );
+            own.is_some_and(|term| term.doc_freq > 0)
+        };
+        // What is written without spaces is looked for by its exact terms.
+        let present = word.forms.is_empty() || word.forms.iter().any(held);
+        let grows = match query.expansion {
+            Expansion::Off => false,
+            Expansion::Missing => !present && word.key.is_some(),
+            Expansion::Always => word.key.is_some(),
+        };
+        if grows || !word.synonyms.is_empty() {
+            words.push((word, present));
+        }
+    }
+    words
 }
 
 /// The bits of `set` among the `count` from `base` on, as numbers from 0.
@@ -201,5 +339,7 @@ fn ones_within(set: &FixedBitSet, base: u32, count: u32) -> impl Iterator<Item =
     })
 }
 
+#[cfg(test)]
+mod expand_tests;
 #[cfg(test)]
 mod tests;

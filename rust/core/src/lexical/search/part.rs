@@ -145,6 +145,57 @@ impl<'i> Part<'i> {
     }
 }
 
+impl<'i> Part<'i> {
+    /// Calls `each` with every term that begins with these bytes, and how many live documents hold it. A term may have
+    /// none.
+    pub(super) fn prefixed(&self, prefix: &[u8], mut each: impl FnMut(&'i [u8], u32)) {
+        match self.words {
+            Words::Segment(segment, tombstones) => {
+                for rank in segment.names().prefixed(prefix) {
+                    each(segment.names().name(rank), live_in(segment, tombstones, rank));
+                }
+            }
+            Words::Delta(delta) => {
+                let terms = delta.docs().terms().iter().filter(|(_, name, _)| name.starts_with(prefix));
+                terms.for_each(|(id, name, _)| each(name, delta.doc_freq(id)));
+            }
+        }
+    }
+
+    /// The same, of a segment in the order of the terms. `look` is given how to learn the live documents of a term, and may answer that
+    /// it wants no more of the terms that share so many of its bytes.
+    pub(super) fn walk(
+        &self,
+        prefix: &[u8],
+        mut look: impl FnMut(&'i [u8], &dyn Fn() -> u32) -> Option<usize>,
+    ) {
+        match self.words {
+            Words::Segment(segment, tombstones) => {
+                let names = segment.names();
+                let mut ranks = names.prefixed(prefix);
+                while let Some(rank) = ranks.next() {
+                    let name = names.name(rank);
+                    let skipped = look(name, &|| live_in(segment, tombstones, rank));
+                    if let Some(shared) = skipped.and_then(|bytes| name.get(..bytes)) {
+                        ranks.start = names.after(shared, ranks.clone());
+                    }
+                }
+            }
+            Words::Delta(delta) => {
+                let terms = delta.docs().terms().iter().filter(|(_, name, _)| name.starts_with(prefix));
+                // In no order: sorting a delta's terms takes longer than looking at each.
+                terms.for_each(|(id, name, _)| {
+                    look(name, &|| delta.doc_freq(id));
+                });
+            }
+        }
+    }
+}
+
+fn live_in(segment: &Segment, tombstones: &Tombstones, rank: u32) -> u32 {
+    segment.postings(rank).doc_freq.saturating_sub(tombstones.doc_freq(rank))
+}
+
 /// Which documents of a part may be found.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sieve<'i> {

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::lexical::Segment;
 use crate::lexical::{Field, LexicalIndex, PreparedDoc, Simd, prepare};
 use crate::sections::{SectionWriter, Sections};
-use crate::text::{Analyzer, AnalyzerKind, Language};
+use crate::text::{Analyzer, AnalyzerKind, Language, Synonyms};
 use std::collections::BTreeMap;
 
 /// Small numbers from a seed: the same on every machine.
@@ -256,6 +256,16 @@ fn use_up(segment: &Segment, dice: &mut Dice) {
             {
                 assert!(found.iter().all(|found| found.score > 0.0 && found.score.is_finite()));
             }
+        }
+        let names = ["w0", "w1 w2", "rare7"].map(ToOwned::to_owned).to_vec();
+        let words = Analyzer::new(AnalyzerKind::Default, Language::Off);
+        let synonyms = Synonyms::new(words, &[("unseen".to_owned(), names)]).unwrap();
+        let expanded = words.query_with("unseen rares unseenwords wrarew w1", &synonyms);
+        let expanded = Query { expansion: Expansion::Always, ..expanded };
+        let asked = index.question(&expanded);
+        for found in asked.top_at(Simd::current(), 10, None) {
+            assert!(found.score.is_finite() && asked.mass(found.doc) <= 1.0);
+            asked.matched_terms(found.doc);
         }
         let doc = DocId(dice.roll(segment.num_docs() + 2));
         assert!(question.score(doc) >= 0.0 && question.mass(doc) <= 1.0);

@@ -70,14 +70,31 @@ impl Names {
     }
 
     /// The ranks of the names that begin with `prefix`.
-    #[allow(dead_code, reason = "prefix matches come next")]
     pub(crate) fn prefixed(&self, prefix: &[u8]) -> Range<u32> {
         let start = self.partition_point(|name| name < prefix);
         let end = self.partition_point(|name| name < prefix || name.starts_with(prefix));
         start..end.max(start)
     }
 
-    #[allow(dead_code, reason = "as above")]
+    /// The first rank of `ranks` whose name does not begin with `prefix`, as those before it do.
+    pub(crate) fn after(&self, prefix: &[u8], ranks: Range<u32>) -> u32 {
+        let (mut low, mut step) = (ranks.start, 1);
+        while low.saturating_add(step) < ranks.end && self.name(low + step - 1).starts_with(prefix) {
+            low += step;
+            step *= 2;
+        }
+        let mut high = low.saturating_add(step).min(ranks.end);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.name(middle).starts_with(prefix) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
     fn partition_point(&self, before: impl Fn(&[u8]) -> bool) -> u32 {
         let (mut low, mut high) = (0, self.len() as u32);
         while low < high {
@@ -154,6 +171,9 @@ mod tests {
             let expected: Vec<&[u8]> = names.iter().map(Vec::as_slice).filter(|n| n.starts_with(&probe)).collect();
             let found: Vec<&[u8]> = dictionary.prefixed(&probe).map(|rank| dictionary.name(rank)).collect();
             prop_assert_eq!(found, expected);
+            let all = 0..dictionary.len() as u32;
+            let range = dictionary.prefixed(&probe);
+            prop_assert_eq!(dictionary.after(&probe, range.start..all.end), range.end);
         }
     }
 }
