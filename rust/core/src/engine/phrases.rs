@@ -7,6 +7,7 @@ use crate::columns::{Effect, Selection};
 use crate::error::Result;
 use crate::ids::DocId;
 use crate::text::Query;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
 /// Of the records that hold all words of all phrases so many are read to see whether they stand in order: the best by
@@ -19,11 +20,16 @@ impl Engine {
     ///
     /// # Errors
     /// When a record cannot be read.
-    pub(super) fn keep_phrases(&self, served: &Served, query: &Query, allowed: &mut Selection) -> Result<()> {
+    pub(super) fn keep_phrases(
+        &self,
+        served: &Served,
+        query: &Query,
+        allowed: &mut Selection<'_>,
+    ) -> Result<()> {
         let Some(index) = served.index() else { return Ok(()) };
         for phrase in &query.phrases {
             if let Some(docs) = index.lexical().holding_all(&phrase.terms, &allowed.docs) {
-                allowed.docs = docs;
+                allowed.docs = Cow::Owned(docs);
             }
         }
         let mut docs: Vec<DocId> = allowed.docs.ones().map(|doc| DocId(doc as u32)).collect();
@@ -37,7 +43,8 @@ impl Engine {
             best.truncate(CHECKED);
             docs = best.iter().map(|found| found.doc).collect();
         }
-        allowed.docs.clear();
+        let left = allowed.docs.to_mut();
+        left.clear();
         allowed.all = false;
         self.store.read(|view| {
             for doc in docs {
@@ -45,7 +52,7 @@ impl Engine {
                 let holds = episode.is_some_and(|episode| {
                     query.phrases.iter().all(|phrase| document::holds(&self.analyzer, &episode, phrase))
                 });
-                allowed.docs.set(doc.index(), holds);
+                left.set(doc.index(), holds);
             }
             Ok(())
         })?;
