@@ -273,7 +273,7 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
             ),
             Setting(
                 "analyzer.synonyms",
-                MappingProxyType({}),
+                None,
                 _synonyms,
                 env.ANALYZER_SYNONYMS,
                 env.VARIABLES[env.ANALYZER_SYNONYMS],

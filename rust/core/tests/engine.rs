@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must stop")]
 
+use otolith_core::text::{Analyzer, Expansion, Synonyms};
 use otolith_core::{
     Engine, EngineOptions, EpisodePatch, Error, Filter, Fusion, Legs, ManualClock, MetaValue, Moment, Origin,
     Put, Recall, RecordId, Report, Status, Trust, VectorRows, Wait, Weights, Written,
@@ -600,4 +601,72 @@ fn a_record_keeps_the_id_it_was_acknowledged_with_when_its_transaction_is_repeat
     }
     assert_eq!(engine.count(&Filter::default()).unwrap(), 11);
     assert_eq!(engine.get(owner.id).unwrap(), owner);
+}
+
+#[test]
+fn a_quoted_phrase_must_stand_in_the_record() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = open(home.path());
+    put(&engine, fields("the connection pool was exhausted"));
+    put(&engine, fields("a pool for each connection; the swimming pool was closed"));
+    put(&engine, EpisodePatch { title: Some(Some("Connection-Pool".into())), ..fields("notes of a day") });
+    put(&engine, fields("昨天去了图书馆看书"));
+    put(&engine, fields("图书和馆子"));
+    let found = |query: &str| {
+        let mut found = ask(&engine, query);
+        found.sort();
+        found
+    };
+    assert_eq!(found("connection pool").len(), 3);
+    assert_eq!(found("“connection pool” exhausted"), ["notes of a day", "the connection pool was exhausted"]);
+    assert_eq!(found("\"connection pool").len(), 3, "a mark without its partner is ordinary text");
+    assert_eq!(found("「图书馆」"), ["昨天去了图书馆看书"]);
+    assert_eq!(found("图书馆").len(), 2);
+    let report =
+        engine.recall(&Recall { query: Some("\"pool connection\" pool"), ..Recall::default() }).unwrap();
+    assert!(report.hits.is_empty() && report.considered == 0);
+    assert_eq!(report.filters.iter().map(|f| (f.name, f.left)).collect::<Vec<_>>(), [("phrase", 0)]);
+    assert!(report.why_empty().contains("phrase leaves 0"), "{}", report.why_empty());
+}
+
+#[test]
+fn a_phrase_holds_for_the_vector_leg_too() {
+    let engine = Engine::in_memory(EngineOptions { embedder: Some("test".into()), ..options() }).unwrap();
+    with_vector(&engine, "the connection pool", &[1.0, 0.0]);
+    with_vector(&engine, "a pool, a connection", &[0.9, 0.1]);
+    let ask = |query| {
+        let recall = Recall { query: Some(query), vector: Some(&[0.9, 0.1]), ..Recall::default() };
+        summaries(&engine.recall(&recall).unwrap())
+    };
+    assert_eq!(ask("connection pool").len(), 2);
+    assert_eq!(ask("\"connection pool\""), ["the connection pool"]);
+}
+
+#[test]
+fn an_answer_tells_what_words_were_taken_for() {
+    let table = [("k8s".to_owned(), vec!["kubernetes".to_owned()])];
+    let synonyms = Arc::new(Synonyms::new(Analyzer::default(), &table).unwrap());
+    let engine = Engine::in_memory(EngineOptions { synonyms, ..options() }).unwrap();
+    put(&engine, fields("Kubernetes authorization failed for a token"));
+    put(&engine, fields("the receiver was idle"));
+    let recall = Recall { query: Some("k8s authoriz reciever"), explain: true, ..Recall::default() };
+    let report = engine.recall(&recall).unwrap();
+    let expected = [("k8s", "kubernetes"), ("authoriz", "authorization"), ("reciever", "receiver")];
+    let expected = expected.map(|(word, other)| (word.to_owned(), vec![other.to_owned()]));
+    assert_eq!(report.analysis.expansions, expected);
+    let hit = &report.hits[0];
+    assert_eq!(hit.matched_terms, ["k8s → kubernetes", "authoriz → authorization"]);
+    let tree = hit.explanation.as_ref().unwrap().to_string();
+    assert!(tree.contains("authoriz → authorization (begins with it)"), "{tree}");
+    assert!(tree.contains("k8s → kubernetes (synonym)"), "{tree}");
+    let marked: Vec<&str> = report
+        .analysis
+        .spans(&hit.episode.summary)
+        .into_iter()
+        .map(|span| &hit.episode.summary[span])
+        .collect();
+    assert_eq!(marked, ["Kubernetes", "authorization"]);
+    let off = Engine::in_memory(EngineOptions { expansion: Expansion::Off, ..options() }).unwrap();
+    put(&off, fields("authorization"));
+    assert!(ask(&off, "authoriz").is_empty());
 }

@@ -74,8 +74,8 @@ pub struct QueryWord {
     pub letters: usize,
     /// Places of its forms among the query's terms.
     pub forms: Vec<usize>,
-    /// What a document holds that holds it: all terms of one of these.
-    pub exact: Vec<Alternative>,
+    /// Of a run without spaces, the terms that a document with it holds: it has no forms.
+    pub run: Option<Alternative>,
     /// What the user says it is also called.
     pub synonyms: Vec<Alternative>,
 }
@@ -97,6 +97,14 @@ impl Query {
     /// Whether there is nothing to look for.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
+    }
+
+    /// What a document holds that holds a word: all terms of one of these.
+    pub fn exact(&self, word: &QueryWord) -> Vec<Alternative> {
+        let forms = word.forms.iter().filter_map(|form| self.terms.get(*form));
+        let forms =
+            forms.map(|term| Alternative { word: term.surface.clone(), terms: vec![term.term.clone()] });
+        word.run.iter().cloned().chain(forms).collect()
     }
 }
 
@@ -259,28 +267,26 @@ impl<'s> QueryBuilder<'s> {
             word.key = Some(term.to_owned());
         }
         word.forms.push(place);
-        word.exact.push(Alternative { word: token.written.to_owned(), terms: vec![term.to_owned()] });
     }
 
     /// The query without its stop words, or with them if they are all there is. `text` is what was read.
     pub(super) fn build(mut self, text: &str) -> Query {
         self.words.extend(self.synonyms.within(text));
         let only_stops = self.terms.iter().all(|(_, stop)| *stop);
-        let mut places = vec![0; self.terms.len()];
+        let mut places = vec![None; self.terms.len()];
         let mut terms = Vec::with_capacity(self.terms.len());
         for ((term, stop), place) in self.terms.into_iter().zip(&mut places) {
             if only_stops || !stop {
-                *place = terms.len();
+                *place = Some(terms.len());
                 terms.push(term);
             }
         }
         let mut words: Vec<QueryWord> = Vec::with_capacity(self.words.len());
         for mut word in self.words {
-            word.forms.iter_mut().for_each(|form| *form = places[*form]);
-            if !words
-                .iter()
-                .any(|known| known.exact == word.exact || known.forms == word.forms && !word.forms.is_empty())
-            {
+            // A form may be that of a stop word too, and gone with it.
+            word.forms.retain(|form| places[*form].is_some());
+            word.forms.iter_mut().for_each(|form| *form = places[*form].unwrap_or(0));
+            if !words.iter().any(|known| known.forms == word.forms && known.run == word.run) {
                 words.push(word);
             }
         }

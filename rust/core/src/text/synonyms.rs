@@ -41,8 +41,8 @@ impl Synonyms {
             let (terms, word) = terms_of(analyzer, key);
             let normal = normal_form(key.trim()).into_owned();
             if !normal.is_empty() && normal.chars().all(|c| is_cjk(c) || is_unspaced(c)) {
-                let exact = vec![Alternative { word: normal.clone(), terms }];
-                let word = QueryWord { surface: normal.clone(), exact, synonyms, ..QueryWord::default() };
+                let run = Some(Alternative { word: normal.clone(), terms });
+                let word = QueryWord { surface: normal.clone(), run, synonyms, ..QueryWord::default() };
                 table.runs.push((normal, word));
             } else if let (Some(word), 1) = (word, terms.len()) {
                 table.words.entry(word).or_default().extend(synonyms);

@@ -9,7 +9,7 @@ use super::Part;
 use super::near::{Look, Near};
 use super::part::Term;
 use crate::lexical::segment::{Bounds, Over, Postings};
-use crate::text::{Alternative, Expansion, QueryWord, letters, surface_mark, word_of};
+use crate::text::{Alternative, Expansion, Query, QueryWord, letters, surface_mark, word_of};
 use std::cmp::Reverse;
 
 /// From so many letters on a word is taken for those that begin with it.
@@ -133,17 +133,12 @@ impl Held<'_> {
 }
 
 /// The tiers of a word beyond itself. `present` says that a live document holds the word.
-pub(super) fn tiers<'i>(
-    parts: &[Part<'i>],
-    word: &QueryWord,
-    expansion: Expansion,
-    present: bool,
-) -> Vec<Tier<'i>> {
+pub(super) fn tiers<'i>(parts: &[Part<'i>], query: &Query, word: &QueryWord, present: bool) -> Vec<Tier<'i>> {
     let mut wanted: Vec<(Likeness, Vec<Alternative>)> = Vec::new();
     if !word.synonyms.is_empty() {
         wanted.push((Likeness::Synonym, word.synonyms.clone()));
     }
-    let expands = match expansion {
+    let expands = match query.expansion {
         Expansion::Off => false,
         Expansion::Missing => !present,
         Expansion::Always => true,
@@ -169,7 +164,7 @@ pub(super) fn tiers<'i>(
         return Vec::new();
     }
     let marked = word.key.as_deref().is_some_and(|key| !surface_mark(key).is_empty());
-    let mut taken = Taken::new(parts, &word.exact, present);
+    let mut taken = Taken::new(parts, &query.exact(word), present);
     wanted.into_iter().map(|(likeness, words)| taken.tier(likeness, words, marked)).collect()
 }
 

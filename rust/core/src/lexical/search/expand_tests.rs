@@ -175,9 +175,9 @@ fn naive(docs: &BTreeMap<u32, String>, query: &Query) -> BTreeMap<u32, f64> {
     }
     let dictionary: BTreeSet<&str> = docs.values().flat_map(BTreeMap::keys).map(String::as_str).collect();
     for word in &query.words {
-        let is_exact = |terms: &Terms| {
-            word.exact.iter().any(|one| one.terms.iter().all(|term| terms.contains_key(term)))
-        };
+        let exact = query.exact(word);
+        let is_exact =
+            |terms: &Terms| exact.iter().any(|one| one.terms.iter().all(|term| terms.contains_key(term)));
         let mut taken: BTreeSet<u32> =
             docs.iter().filter(|(_, terms)| is_exact(terms)).map(|(id, _)| *id).collect();
         let present = !taken.is_empty();

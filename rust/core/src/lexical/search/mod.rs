@@ -108,7 +108,7 @@ impl<'i, 'q> Question<'i, 'q> {
         }
         let mut tiers = Vec::new();
         for (word, present) in words_to_expand(query, &terms) {
-            for tier in expand::tiers(&parts, word, query.expansion, present) {
+            for tier in expand::tiers(&parts, query, word, present) {
                 doc_freqs += tier.doc_freq as usize;
                 let idf = idf(num_docs, tier.reach.min(num_docs));
                 let mass = idf * tier.likeness.weight();
