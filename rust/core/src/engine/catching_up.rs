@@ -5,7 +5,7 @@
 //! take them to do it for themselves, in memory.
 
 use super::Engine;
-use super::served::{self, Behind, Lag, Member, Segment, SegmentBuilder, Served, Snapshot, State};
+use super::served::{self, Behind, Lag, Member, Position, Segment, SegmentBuilder, Served, Snapshot, State};
 use super::upkeep::{FLUSH, POLL, file, lock};
 use crate::error::Result;
 use crate::index::disk::{Directory, Turn};
@@ -42,13 +42,13 @@ enum Chance<'e> {
 
 impl Engine {
     /// A copy of the store: from the index on disk and what changed since, else from all records, which then become the
-    /// index on disk.
-    pub(super) fn new_copy(&self) -> Result<Served> {
+    /// index on disk. It goes up to `enough` at least.
+    pub(super) fn new_copy(&self, enough: Position) -> Result<Served> {
         let directory = self.upkeep.directory.as_ref();
         for _ in 0..ATTEMPTS {
             let Some(directory) = directory else { break };
             let newest = directory.newest().unwrap_or(0);
-            match self.read_index(directory, true) {
+            match self.read_index(directory, true, Some(enough)) {
                 Ok(Some(served)) => return Ok(served),
                 Ok(None) => {}
                 Err(error) => {
@@ -98,7 +98,13 @@ impl Engine {
 
     /// The copy that the newest manifest and the changes since give; None when there is none or it does not fit.
     /// `filing`: whether the directory may be changed on the way, by a caller who does not have the right to already.
-    pub(super) fn read_index(&self, directory: &Directory, filing: bool) -> Result<Option<Served>> {
+    /// `enough` as in [`Engine::brought_up`].
+    pub(super) fn read_index(
+        &self,
+        directory: &Directory,
+        filing: bool,
+        enough: Option<Position>,
+    ) -> Result<Option<Served>> {
         for attempt in 1.. {
             let Some(loaded) = directory.load()? else { return Ok(None) };
             let Some(position) = served::Position::of_manifest(&self.store, &loaded.manifest)? else {
@@ -110,12 +116,15 @@ impl Engine {
                 // Of another model's vectors; this handle's copy has its own.
                 return Ok(None);
             }
-            let served =
-                match self.brought_up(Served::over(state, embedder)?, filing && attempt < ATTEMPTS)? {
-                    CaughtUp::Now(served) => *served,
-                    CaughtUp::Newer => continue,
-                    CaughtUp::Never => return Ok(None),
-                };
+            let served = match self.brought_up(
+                Served::over(state, embedder)?,
+                filing && attempt < ATTEMPTS,
+                enough,
+            )? {
+                CaughtUp::Now(served) => *served,
+                CaughtUp::Newer => continue,
+                CaughtUp::Never => return Ok(None),
+            };
             // Records that the index lacks and no change tells of: what is missing is for the store to say.
             if served.missing() > 0 {
                 return Ok(None);
@@ -128,10 +137,19 @@ impl Engine {
         Ok(None)
     }
 
-    /// `served`, which nobody asks yet, with what the store has since.
-    pub(super) fn brought_up(&self, mut served: Served, filing: bool) -> Result<CaughtUp> {
+    /// `served`, which nobody asks yet, with what the store has since; while that is much, no further than `enough`.
+    pub(super) fn brought_up(
+        &self,
+        mut served: Served,
+        filing: bool,
+        enough: Option<Position>,
+    ) -> Result<CaughtUp> {
+        let mut made_up = false;
         loop {
             let Some(from) = served.position() else { return Ok(CaughtUp::Never) };
+            if made_up && enough.is_some_and(|enough| enough.leads_to(from)) {
+                return Ok(CaughtUp::Now(Box::new(served)));
+            }
             match served::lag(&self.store, &self.analyzer, self.embedder().as_deref(), from, BULK)? {
                 Lag::Other => return Ok(CaughtUp::Never),
                 Lag::Few(update) => {
@@ -144,7 +162,10 @@ impl Engine {
                 Lag::Many(behind) => {
                     let Some(snapshot) = served.snapshot() else { return Ok(CaughtUp::Never) };
                     match self.make_up(snapshot, &behind, filing)? {
-                        CaughtUp::Now(further) => served = *further,
+                        CaughtUp::Now(further) => {
+                            served = *further;
+                            made_up = true;
+                        }
                         other => return Ok(other),
                     }
                 }
@@ -225,8 +246,8 @@ impl Engine {
         state
     }
 
-    /// Applies the changes the copy lacks; builds it first if need be.
-    pub(super) fn catch_up(&self) -> Result<()> {
+    /// Applies the changes the copy lacks up to `wanted` at least; builds it first if need be.
+    pub(super) fn catch_up(&self, wanted: Position) -> Result<()> {
         let _turn = lock(&self.catching_up);
         let position = self.served.read().unwrap_or_else(PoisonError::into_inner).position();
         let embedder = self.embedder();
@@ -260,7 +281,7 @@ impl Engine {
         // the process with the memory of two.
         let old = std::mem::take(&mut *self.served.write().unwrap_or_else(PoisonError::into_inner));
         drop(old);
-        let fresh = self.new_copy()?;
+        let fresh = self.new_copy(wanted)?;
         *self.served.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }

@@ -111,7 +111,7 @@ impl Engine {
         if !bad.is_empty()
             && let Some(directory) = directory
             && newest_is_without(directory, bad)
-            && let Ok(Some(newer)) = self.read_index(directory, false)
+            && let Ok(Some(newer)) = self.read_index(directory, false, None)
             && self.replace(newer)?
         {
             self.tell_healed(bad.len(), why);

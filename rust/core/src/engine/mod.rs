@@ -307,16 +307,23 @@ impl Engine {
 
     /// The same without any care of the index, and whether anything had to be applied.
     fn current(&self) -> Result<(RwLockReadGuard<'_, Served>, bool)> {
+        let mut wanted = self.store.read(served::position)?;
         let mut changed = false;
         loop {
-            let position = self.store.read(served::position)?;
             {
                 let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
-                if served.is_current(position) {
+                // What was committed after the call began need not be there: while others write faster than this copy
+                // follows, waiting for the last of it has no end. Unless the copy has just followed, a higher number may
+                // be of a history that the file was put back from.
+                let beyond = || served.position().is_some_and(|own| wanted.leads_to(own));
+                if served.is_current(wanted) || (changed && beyond()) {
                     return Ok((served, changed));
                 }
             }
-            self.catch_up()?;
+            if changed {
+                wanted = self.store.read(served::position)?;
+            }
+            self.catch_up(wanted)?;
             changed = true;
         }
     }

@@ -18,7 +18,7 @@ use crate::store::{EmbedderRow, Wait};
 use fixedbitset::FixedBitSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Documents in memory from which on they become a segment: some ten milliseconds of work, and what the next process
@@ -34,8 +34,11 @@ const OVERDUE: usize = 8 * FLUSH;
 pub(super) const POLL: Duration = Duration::from_millis(50);
 /// So many changed records are analysed while a question waits for the new copy to take the place of the old one.
 const AT_THE_SWAP: usize = 8;
-/// After so many attempts it is as many as there are.
+/// Twice as many at each further attempt; after so many attempts, as many as there are.
 const ATTEMPTS: usize = 8;
+/// How often, and how long apart, it is looked whether the copy is free: two milliseconds in all.
+const TRIES: usize = 20;
+const TRY: Duration = Duration::from_micros(100);
 
 /// What the care of an index needs besides the copy.
 #[derive(Debug, Default)]
@@ -209,7 +212,7 @@ impl Engine {
             return Ok(false);
         }
         // One that is damaged, or of another history, is replaced by what this copy has.
-        match self.read_index(directory, false) {
+        match self.read_index(directory, false, None) {
             Ok(Some(newer)) => self.replace(newer),
             _ => Ok(false),
         }
@@ -251,7 +254,7 @@ impl Engine {
 
     /// Goes on with the newest manifest.
     pub(super) fn adopt(&self, directory: &Directory) -> Result<()> {
-        match self.read_index(directory, false)? {
+        match self.read_index(directory, false, None)? {
             Some(served) => self.replace(served).map(drop),
             None => Ok(()),
         }
@@ -260,38 +263,52 @@ impl Engine {
     /// Puts `fresh` in the place of the copy, once it has caught up. False when it is of another history or embedder.
     pub(super) fn replace(&self, mut fresh: Served) -> Result<bool> {
         let handle = self.embedder();
-        for attempt in 1.. {
+        for attempt in 0.. {
             // What came meanwhile is analysed before anybody waits; what comes during that is little.
-            fresh = match self.brought_up(fresh, false)? {
+            fresh = match self.brought_up(fresh, false, None)? {
                 CaughtUp::Now(fresh) => *fresh,
                 _ => return Ok(false),
             };
             let Some(from) = fresh.position() else { return Ok(false) };
-            let most = if attempt < ATTEMPTS { AT_THE_SWAP } else { usize::MAX };
+            let most = if attempt < ATTEMPTS { AT_THE_SWAP << attempt } else { usize::MAX };
             let turn = lock(&self.catching_up);
             let start = Instant::now();
             if self.embedder() != handle {
                 return Ok(false);
             }
-            match served::lag(&self.store, &self.analyzer, handle.as_deref(), from, most)? {
-                Lag::Many(_) => continue,
-                Lag::Other => return Ok(false),
-                Lag::Few(update) => {
-                    if !fresh.apply(update)? {
-                        return Ok(false);
+            // A copy that is not behind the one in use takes its place as it is: who asks next brings it further.
+            let used = self.served.read().unwrap_or_else(PoisonError::into_inner).position();
+            if !used.is_some_and(|used| used.leads_to(from)) {
+                match served::lag(&self.store, &self.analyzer, handle.as_deref(), from, most)? {
+                    Lag::Many(_) => continue,
+                    Lag::Other => return Ok(false),
+                    Lag::Few(update) => {
+                        if !fresh.apply(update)? {
+                            return Ok(false);
+                        }
                     }
                 }
             }
-            let old = {
-                let mut served = self.served.write().unwrap_or_else(PoisonError::into_inner);
-                std::mem::replace(&mut *served, fresh)
-            };
+            let old = std::mem::replace(&mut *self.free_copy(), fresh);
             self.upkeep.longest_wait.fetch_max(micros(start), Ordering::Relaxed);
             drop(turn);
             drop(old);
             break;
         }
         Ok(true)
+    }
+
+    /// The copy, to be exchanged. Asked for so that searches that are running do not make others wait: a lock that is
+    /// waited for lets nobody else in.
+    fn free_copy(&self) -> RwLockWriteGuard<'_, Served> {
+        for _ in 0..TRIES {
+            match self.served.try_write() {
+                Ok(copy) => return copy,
+                Err(TryLockError::Poisoned(copy)) => return copy.into_inner(),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(TRY),
+            }
+        }
+        self.served.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Merges what is too much for a call.

@@ -57,7 +57,7 @@ pub(in crate::engine) struct Position {
 
 impl Position {
     /// Whether the store can have gone from here to `now`, as far as ids and numbers tell.
-    pub(super) fn leads_to(self, now: Self) -> bool {
+    pub(in crate::engine) fn leads_to(self, now: Self) -> bool {
         self.store == now.store && self.sequence <= now.sequence
     }
 
