@@ -17,6 +17,8 @@ QUESTIONS = {
     ("natural", "bm25s", "p95"): {0: 0.5},
 }
 QUALITY = {"SciFact nDCG@10": 0.685, "XQuAD-zh R@1": 0.93, "MemoryBank-zh R@5": 0.85}
+# Documents a second of tantivy on the machine where the rates for building were set.
+TANTIVY_BUILDS = 55_000
 # The size at which everything but questions is judged.
 JUDGED = 100_000
 
@@ -100,6 +102,11 @@ def _rest(figures: Figures, n: int) -> Iterator[Line]:
     for engine, name, least in (("otolith", "plain", 150_000), ("otolith-default", "default", 80_000)):
         rate = figures.value("build", "docs_per_s", engine=engine, n=n)
         yield from plain(f"build, {name} analyzer", rate, least, "docs/s", at_least=True)
+        theirs = figures.value("build", "docs_per_s", engine="tantivy", n=n)
+        if rate is not None and theirs is not None:
+            share = round(least / TANTIVY_BUILDS, 2)
+            what = f"build, {name} analyzer, over tantivy"
+            yield Line(what, f"tantivy {theirs:,.0f} docs/s", rate / theirs, share, "x", at_least=True)
     for how, limit in (("warm", 3.0), ("cold", 40.0)):
         opened = figures.value(f"open {how}", "ms", engine="otolith", n=n)
         yield from plain(f"open and first answer, files {how}", opened, limit, "ms")
