@@ -74,6 +74,19 @@ def test_set_checks_first(cli: Cli) -> None:
     assert not (cli.root / "me").exists()
 
 
+def test_set_writes_no_table_that_a_home_cannot_be_opened_with(cli: Cli) -> None:
+    cli("init")
+    for bad in ("a b=c", "k8s=...", 'k8s=["kubernetes"]', "x==y", "k8s"):
+        failed = cli("config", "set", "analyzer.synonyms", bad, code=1)
+        assert "analyzer.synonyms" in failed.err, bad
+    assert values(cli)["analyzer.synonyms"][1] == "default"
+    assert (
+        cli("config", "set", "analyzer.synonyms", "k8s=kubernetes").out
+        == "analyzer.synonyms = k8s=kubernetes\n"
+    )
+    assert cli("config", "set", "analyzer.synonyms", "").out == "analyzer.synonyms = -\n"
+
+
 def test_set_says_when_it_has_no_effect(cli: Cli) -> None:
     answer = cli("config", "set", "embedder", "none", "--user", env={"OTOLITH_EMBEDDER": "hash:8"})
     assert "has no effect now: environment OTOLITH_EMBEDDER gives another value" in answer.err

@@ -478,3 +478,38 @@ def test_a_synonym_that_cannot_be_is_refused_at_open(tmp_path: Path, table: dict
     with pytest.raises(InvalidInput, match="synonyms"):
         Memory.open(tmp_path / "home", embedder=None, config={"analyzer.synonyms": table})
     assert not (tmp_path / "home").exists()
+
+
+def test_words_of_other_scopes_stand_for_nothing(tmp_path: Path) -> None:
+    with Memory.open(tmp_path / "home", embedder=None) as memory:
+        for number in range(40):
+            memory.remember(f"confi{'abcdefghij'[number % 10]}{'klmn'[number // 10]}", scope="alice")
+            memory.remember("recieve the supersecretcodename", scope="alice")
+        memory.remember("receive the configuration", scope="bob")
+        for asked, expected in [("confi", "configuration"), ("recieve", "receive")]:
+            report = memory.recall(asked, filter=Filter(scope="bob"))
+            assert [hit.episode.scope for hit in report] == ["bob"]
+            assert report.analysis.expansions == {asked: (expected,)}
+    with Memory.open(tmp_path / "home", embedder=None, scope="bob") as bobs:
+        assert [hit.episode.scope for hit in bobs.recall("recieve")] == ["bob"]
+        assert bobs.recall("supersecre").analysis.expansions == {}
+
+
+def test_an_answer_without_a_quoted_phrase_says_so(memory: Memory) -> None:
+    memory.remember("the colour of the key")
+    assert memory.recall('why "key colour"?').why_empty() == (
+        'No record holds "key colour" as it stands in quotation marks. '
+        "Without the marks its words are searched."
+    )
+    why = memory.recall('"key colour"', filter=Filter(tags=["none"])).why_empty()
+    assert why.startswith("The filters left none of 1 records. Filters, each alone: tags leaves 0.")
+    assert len(memory.recall('"colour of the key"')) == 1
+
+
+def test_a_table_that_cannot_be_read_names_its_file(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    Memory.open(home, embedder=None).close()
+    (home / "config.toml").write_text('[analyzer.synonyms]\n"a b" = ["c"]\n')
+    with pytest.raises(InvalidInput, match=r"config\.toml:1: analyzer\.synonyms: .*not one word") as caught:
+        Memory.open(home, embedder=None)
+    assert caught.value.field == "analyzer.synonyms"

@@ -1020,6 +1020,7 @@ class HybridIndex:
             path: The file.
 
         Raises:
+            StoreCorrupt: The file it was loaded from is damaged.
             StoreError: It cannot be written.
         """
     @staticmethod
@@ -1032,12 +1033,17 @@ class HybridIndex:
 
         Raises:
             FormatTooNew: A newer version wrote it.
-            StoreCorrupt: It is cut short or damaged.
+            StoreCorrupt: It is cut short, or what has to be read to open it is damaged. Damage of the rest is found by
+                `compact` and `save`; until then it may cost ranking.
             StoreError: It cannot be read, or another version's analyzer made its words.
         """
     def compact(self) -> None:
         """Makes the index smaller and faster after many changes: documents that were removed or replaced are gone from it
-        for good, and `max_doc` is `num_docs`."""
+        for good, and `max_doc` is `num_docs`.
+
+        Raises:
+            StoreCorrupt: The file it was loaded from is damaged.
+        """
     def search(
         self,
         query: str | None = None,

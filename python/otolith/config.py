@@ -128,10 +128,11 @@ def _one_of(*choices: str) -> Callable[[object], str]:
 
 def _synonyms(value: object) -> dict[str, list[str]]:
     """A table of words, each with one or several others; or the same as `word=other,other; word=other`."""
-    expected = "expected words and what they are also called, such as k8s=kubernetes; db=database,datastore"
+    expected = "expected words and what they are also called, such as db=database,datastore"
     if isinstance(value, str):
         pairs = [pair.partition("=") for pair in value.split(";") if pair.strip()]
-        if any(not sign for _, sign, _ in pairs):
+        # Signs of another notation would become words.
+        if any(not sign or set(word + names) & set('=[]{}"') for word, sign, names in pairs):
             raise ValueError(expected)
         value = {word: names.split(",") for word, _, names in pairs}
     if not isinstance(value, Mapping):

@@ -60,6 +60,28 @@ def _close_in(pid: int, engine: Engine) -> None:
         engine.close()
 
 
+def _opened(settings: Settings, home: str | os.PathLike[str] | None, **options: Any) -> Engine:
+    """An engine with the settings that all kinds have."""
+    try:
+        return Engine.open(
+            home,
+            lock_timeout=settings.get("lock_timeout"),
+            analyzer=settings.get("analyzer.name"),
+            language=settings.get("analyzer.language"),
+            expand=settings.get("analyzer.expand"),
+            synonyms=settings.get("analyzer.synonyms"),
+            **options,
+        )
+    except InvalidInput as error:
+        if error.field != "synonyms":
+            raise
+        name = "analyzer.synonyms"
+        text = str(error).removeprefix("synonyms: ")
+        place = settings.source(name)
+        where = "" if place == "flag" else f"{place}: "
+        raise InvalidInput(f"{where}{name}: {text}", field=name) from None
+
+
 class Memory(Keeping):
     """A long-term memory in one directory, shared by any number of processes.
 
@@ -124,20 +146,16 @@ class Memory(Keeping):
             embedder = embedder_spec(embedder)
         elif embedder is not None:
             embedder = wrap(embedder)
-        engine = Engine.open(
+        engine = _opened(
+            settings,
             home if home is not None else settings.home,
             scope=scope,
             origin=origin,
             create=create,
             read_only=read_only,
-            lock_timeout=settings.get("lock_timeout"),
             mode=settings.get("store.mode"),
             durability=settings.get("durability"),
             network=settings.get("store.network"),
-            analyzer=settings.get("analyzer.name"),
-            language=settings.get("analyzer.language"),
-            expand=settings.get("analyzer.expand"),
-            synonyms=settings.get("analyzer.synonyms"),
         )
         try:
             memory = cls(engine, Vectors(engine, embedder, settings), settings, origin)
@@ -152,14 +170,7 @@ class Memory(Keeping):
     @classmethod
     def _in_ram(cls, settings: Settings) -> Memory:
         """A memory that lives in RAM, without embedder: shows what a call would do before a home is made."""
-        engine = Engine.open(
-            None,
-            lock_timeout=settings.get("lock_timeout"),
-            analyzer=settings.get("analyzer.name"),
-            language=settings.get("analyzer.language"),
-            expand=settings.get("analyzer.expand"),
-            synonyms=settings.get("analyzer.synonyms"),
-        )
+        engine = _opened(settings, None)
         return cls(engine, Vectors(engine, None, settings), settings, "assistant")
 
     # -- writing ------------------------------------------------------------------------------------------

@@ -123,6 +123,11 @@ def set_(invocation: Invocation, name: str, value: str | None, user: bool, unset
     # Only trust that was there before is renewed: setting one thing must not let the rest of a cloned file
     # in.
     renew = not user and settings.home_source == "found" and settings.trusted
+    if name == "analyzer.synonyms" and value is not None:
+        # Whether a key is one word is for the engine to say, before a file holds what no home opens with.
+        from otolith import Memory
+
+        Memory._in_ram(config.resolve(home=invocation.home, flags={name: value})).close()
     written = config.write(file, name, value, follow=user)
     if renew:
         trusted.add(settings.home, config.read_bytes(file))
@@ -130,7 +135,8 @@ def set_(invocation: Invocation, name: str, value: str | None, user: bool, unset
     if invocation.json:
         invocation.object("config", {**_content(after, [name]), "file": str(file)})
         return
-    shown = "-" if written is None else MASK if SETTINGS[name].secret else config.as_text(written)
+    shown = MASK if SETTINGS[name].secret and written is not None else config.as_text(written)
+    shown = "-" if shown is None else shown
     invocation.data(f"{name} = {shown}")
     invocation.note(f"in {file}")
     if after.source(name).startswith(str(file)) or written is None:

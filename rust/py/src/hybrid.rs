@@ -318,6 +318,7 @@ impl HybridIndex {
     ///     path: The file.
     ///
     /// Raises:
+    ///     StoreCorrupt: The file it was loaded from is damaged.
     ///     StoreError: It cannot be written.
     fn save(&self, path: &Bound<'_, PyAny>) -> PyResult<()> {
         let place = absolute("path", path)?;
@@ -332,7 +333,8 @@ impl HybridIndex {
     ///
     /// Raises:
     ///     FormatTooNew: A newer version wrote it.
-    ///     StoreCorrupt: It is cut short or damaged.
+    ///     StoreCorrupt: It is cut short, or what has to be read to open it is damaged. Damage of the rest is found by
+    ///         `compact` and `save`; until then it may cost ranking.
     ///     StoreError: It cannot be read, or another version's analyzer made its words.
     #[staticmethod]
     fn load(path: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -343,6 +345,9 @@ impl HybridIndex {
 
     /// Makes the index smaller and faster after many changes: documents that were removed or replaced are gone from it
     /// for good, and `max_doc` is `num_docs`.
+    ///
+    /// Raises:
+    ///     StoreCorrupt: The file it was loaded from is damaged.
     fn compact(&self, py: Python<'_>) -> PyResult<()> {
         door::run(py, || self.write()?.compact())
     }

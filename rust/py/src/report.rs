@@ -105,6 +105,7 @@ impl Analysis {
             text: self.text.clone(),
             terms: self.terms.clone(),
             expansions: self.expansions.clone(),
+            phrases: Vec::new(),
             analyzer: self.analyzer.0,
         }
     }

@@ -68,7 +68,7 @@ fn write(engine: &Engine, corpus: &Corpus, start: usize, end: usize, batch: usiz
     while at < end {
         let until = end.min(at + batch);
         let put = |number: usize| {
-            let text = &corpus.fields[number.wrapping_mul(7) % corpus.fields.len()][0].1;
+            let text = &corpus.texts[number.wrapping_mul(7) % corpus.texts.len()];
             let fields = EpisodePatch {
                 summary: Some(format!("number{number} {text}")),
                 key: Some(Some(format!("key-{number}"))),

@@ -2,6 +2,7 @@
 
 use super::Engine;
 use super::document;
+use super::report::{PHRASE, PHRASE_NOT_CHECKED};
 use super::served::Served;
 use crate::columns::{Effect, Selection};
 use crate::error::Result;
@@ -56,9 +57,9 @@ impl Engine {
             }
             Ok(())
         })?;
-        allowed.effects.push(Effect { name: "phrase", left: allowed.docs.count_ones(..) });
+        allowed.effects.push(Effect { name: PHRASE, left: allowed.docs.count_ones(..) });
         if unread > 0 {
-            allowed.effects.push(Effect { name: "phrase_not_checked", left: unread });
+            allowed.effects.push(Effect { name: PHRASE_NOT_CHECKED, left: unread });
         }
         Ok(())
     }

@@ -151,6 +151,7 @@ impl Engine {
             text: ask.query.unwrap_or_default().to_owned(),
             terms: query.as_ref().map_or_else(Vec::new, surfaces),
             expansions: Vec::new(),
+            phrases: query.iter().flat_map(|q| &q.phrases).map(|phrase| phrase.text.clone()).collect(),
             analyzer: self.analyzer,
         };
         let mut report = Report {

@@ -42,6 +42,11 @@ pub struct LegReport {
     pub candidates: usize,
 }
 
+/// Name of the effect of phrases: how many records hold them.
+pub(super) const PHRASE: &str = "phrase";
+/// How many more hold the words of all phrases and were not read.
+pub(super) const PHRASE_NOT_CHECKED: &str = "phrase_not_checked";
+
 /// One condition of the filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterEffect {
@@ -60,6 +65,8 @@ pub struct Analysis {
     pub terms: Vec<String>,
     /// Words that were taken for others as well, each with these, best first.
     pub expansions: Vec<(String, Vec<String>)>,
+    /// What stood in quotation marks.
+    pub phrases: Vec<String>,
     /// What read it.
     pub analyzer: Analyzer,
 }
@@ -148,6 +155,7 @@ impl Report {
         }
         let mut why = vec![match (self.served, self.considered) {
             (0, _) => "The memory holds no records here.".to_owned(),
+            (_, 0) if self.phrase_alone() => self.why_no_phrase(),
             (served, 0) => format!("The filters left none of {served} records."),
             (served, considered) if served == considered => format!("Searched {served} records."),
             (served, considered) => format!("Searched {considered} of {served} records."),
@@ -155,10 +163,13 @@ impl Report {
         if self.unreadable > 0 {
             why.push(format!("{} could not be read: see `otolith status`.", self.unreadable));
         }
-        if self.considered < self.served && !self.filters.is_empty() {
-            let effects: Vec<String> =
-                self.filters.iter().map(|f| format!("{} leaves {}", f.name, f.left)).collect();
+        let effects: Vec<String> =
+            self.asked_filters().map(|f| format!("{} leaves {}", f.name, f.left)).collect();
+        if self.considered < self.served && !effects.is_empty() {
             why.push(format!("Filters, each alone: {}.", effects.join(", ")));
+            if self.left_by(PHRASE) == Some(0) {
+                why.push(self.why_no_phrase());
+            }
         }
         if self.considered > 0 {
             if !self.analysis.terms.is_empty() {
@@ -175,5 +186,32 @@ impl Report {
             }
         }
         why.join(" ")
+    }
+
+    /// The filters that were asked for as such.
+    fn asked_filters(&self) -> impl Iterator<Item = &FilterEffect> {
+        self.filters.iter().filter(|filter| ![PHRASE, PHRASE_NOT_CHECKED].contains(&filter.name))
+    }
+
+    fn left_by(&self, name: &str) -> Option<usize> {
+        self.filters.iter().find(|filter| filter.name == name).map(|filter| filter.left)
+    }
+
+    /// Whether nothing but quotation marks narrowed the search.
+    fn phrase_alone(&self) -> bool {
+        self.left_by(PHRASE) == Some(0) && self.asked_filters().next().is_none()
+    }
+
+    fn why_no_phrase(&self) -> String {
+        let phrases: Vec<String> =
+            self.analysis.phrases.iter().map(|phrase| format!("\"{phrase}\"")).collect();
+        let found = match self.left_by(PHRASE_NOT_CHECKED) {
+            Some(unread) => format!(
+                "None of the records that were read holds {}; {unread} more hold its words and were not read.",
+                phrases.join(" and ")
+            ),
+            None => format!("No record holds {} as it stands in quotation marks.", phrases.join(" and ")),
+        };
+        format!("{found} Without the marks its words are searched.")
     }
 }

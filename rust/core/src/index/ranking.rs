@@ -82,7 +82,7 @@ impl Index {
     /// # Errors
     /// [`Refusal::Width`] when the query vector is not as wide as the index.
     pub fn rank<'a>(&'a self, ask: &Ask<'a>) -> Result<Ranking<'a>, Refusal> {
-        let question = ask.query.map(|query| self.lexical.question(query));
+        let question = ask.query.map(|query| self.lexical.question_among(query, ask.allowed));
         let both = ask.query.is_some() && ask.vector.is_some();
         let depth = if both { ask.k.max(MIN_DEPTH) } else { ask.k };
         let mut found = question.as_ref().map_or_else(Vec::new, |q| q.top(depth, ask.allowed));
@@ -133,8 +133,8 @@ impl Index {
     pub fn explain(&self, ask: &Ask<'_>, ranking: &Ranking<'_>, scored: &Scored) -> Explanation {
         let scales = &ranking.scales;
         let lexical = scored.lexical.map(|value| {
-            let terms =
-                ask.query.map_or_else(Vec::new, |query| self.lexical.question(query).explain(scored.raw.doc));
+            let question = ask.query.map(|query| self.lexical.question_among(query, ask.allowed));
+            let terms = question.map_or_else(Vec::new, |question| question.explain(scored.raw.doc));
             let terms = terms.iter().map(term_node).collect();
             let bm25 = f64::from(scored.raw.bm25.unwrap_or(0.0));
             let sum = Explanation::node(bm25, "BM25, sum of the matched terms", terms);

@@ -279,12 +279,17 @@ impl LexicalIndex {
 
     /// A question to the documents that are there now.
     pub fn question<'q>(&self, query: &'q Query) -> Question<'_, 'q> {
-        Question::new(self.parts(), self.params, query)
+        self.question_among(query, None)
+    }
+
+    /// The same, in which words stand only for others that documents in `allowed` hold.
+    pub fn question_among<'q>(&self, query: &'q Query, allowed: Option<&FixedBitSet>) -> Question<'_, 'q> {
+        Question::new(self.parts(), self.params, query, allowed)
     }
 
     /// All live documents in `allowed` (indexed by document number; `None` allows all) with a term of the query.
     pub fn search(&self, query: &Query, allowed: Option<&FixedBitSet>) -> LexicalMatches {
-        let question = self.question(query);
+        let question = self.question_among(query, allowed);
         let mut found = question.top(usize::MAX, allowed);
         found.sort_unstable_by_key(|found| found.doc);
         LexicalMatches {
@@ -296,7 +301,7 @@ impl LexicalIndex {
 
     /// The best `k` of them, and every one that is tied with the last of those. In no order.
     pub fn top(&self, query: &Query, k: usize, allowed: Option<&FixedBitSet>) -> Vec<ScoredDoc> {
-        self.question(query).top(k, allowed)
+        self.question_among(query, allowed).top(k, allowed)
     }
 
     /// The documents in `allowed` that hold all of these terms; None when there is no term.

@@ -12,6 +12,7 @@ use crate::explain::Explanation;
 use crate::fusion::{self, Fusion, Weights};
 use crate::ids::DocId;
 use crate::lexical::{Bm25Params, DROPPED, Field, PreparedDoc, prepare};
+use crate::sections::Sections;
 use crate::text::{Analyzer, AnalyzerKind, Language, Query};
 use crate::vector::{MAX_DIM, Refusal, UnitRow};
 use fixedbitset::FixedBitSet;
@@ -140,6 +141,8 @@ pub struct HybridIndex {
     ids: DocIds,
     /// Why a document's vector is not searched.
     refused: BTreeMap<DocId, Refusal>,
+    /// The file that documents lie in, as they were loaded.
+    source: Option<Sections>,
 }
 
 impl HybridIndex {
@@ -160,6 +163,7 @@ impl HybridIndex {
             index: Index::new(params.bm25, dim),
             ids: DocIds::default(),
             refused: BTreeMap::new(),
+            source: None,
         })
     }
 
@@ -244,14 +248,26 @@ impl HybridIndex {
     /// Makes the index one segment without the dead, and gives their numbers back.
     ///
     /// # Errors
-    /// [`Error::Internal`] when it cannot be built; then nothing has changed.
+    /// [`Error::Internal`] when it cannot be built, [`Error::IndexCorrupt`] when the file it was loaded from is damaged;
+    /// then nothing has changed.
     pub fn compact(&mut self) -> Result<()> {
+        self.check_source()?;
         let (numbers, count) = self.numbers();
         self.index.renumber(&numbers, count)?;
         self.ids.renumber(&numbers);
         let new = |(doc, refused): (DocId, Refusal)| (DocId(numbers[doc.index()]), refused);
         self.refused = std::mem::take(&mut self.refused).into_iter().map(new).collect();
+        self.source = None;
         Ok(())
+    }
+
+    /// Compares all of the file that documents lie in, so that damage is not written on under new checksums.
+    fn check_source(&self) -> Result<()> {
+        let checked = self.source.as_ref().map_or(Ok(()), Sections::check_all);
+        checked.map_err(|error| match error {
+            Error::StoreCorrupt { path, detail } => Error::IndexCorrupt { path, detail },
+            other => other,
+        })
     }
 
     /// Gives numbers back when most are dead.

@@ -36,8 +36,10 @@ impl HybridIndex {
     /// the file is the old or the new one whatever happens.
     ///
     /// # Errors
-    /// [`Error::Store`] when it cannot be written; then the file is as it was.
+    /// [`Error::Store`] when it cannot be written, [`Error::IndexCorrupt`] when the file it was loaded from is damaged;
+    /// then the file is as it was.
     pub fn save(&self, path: &Path) -> Result<()> {
+        self.check_source()?;
         let failed = |error: io::Error| Error::Store {
             path: path.to_owned(),
             message: format!("cannot be written: {error}; nothing was changed, save to another place"),
@@ -129,6 +131,7 @@ impl HybridIndex {
         let mut index = Self { ids: DocIds::open(&sections, count as usize)?, ..Self::new(dim, params)? };
         index.index = Index::of_words(LexicalIndex::of_segment(bm25, segment, &texts), dim, count, texts);
         index.load_vectors(&sections)?;
+        index.source = Some(sections.clone());
         for entry in sections.array::<u32>(REFUSED)?.as_chunks::<4>().0 {
             let [doc, reason, a, b] = *entry;
             if let Some(refused) = refusal(reason, a, b).filter(|_| doc < count) {

@@ -10,6 +10,7 @@ use super::near::{Look, Near};
 use super::part::Term;
 use crate::lexical::segment::{Bounds, Over, Postings};
 use crate::text::{Alternative, Expansion, Query, QueryWord, letters, surface_mark, word_of};
+use fixedbitset::FixedBitSet;
 use std::cmp::Reverse;
 
 /// From so many letters on a word is taken for those that begin with it.
@@ -132,8 +133,16 @@ impl Held<'_> {
     }
 }
 
-/// The tiers of a word beyond itself. `present` says that a live document holds the word.
-pub(super) fn tiers<'i>(parts: &[Part<'i>], query: &Query, word: &QueryWord, present: bool) -> Vec<Tier<'i>> {
+/// The tiers of a word beyond itself, of words that live documents in `allowed` hold. `present` says that one of these
+/// holds the word.
+pub(super) fn tiers<'i>(
+    parts: &[Part<'i>],
+    query: &Query,
+    word: &QueryWord,
+    present: bool,
+    allowed: Option<&FixedBitSet>,
+) -> Vec<Tier<'i>> {
+    let among = Among { parts, allowed };
     let mut wanted: Vec<(Likeness, Vec<Alternative>)> = Vec::new();
     if !word.synonyms.is_empty() {
         wanted.push((Likeness::Synonym, word.synonyms.clone()));
@@ -145,16 +154,16 @@ pub(super) fn tiers<'i>(parts: &[Part<'i>], query: &Query, word: &QueryWord, pre
     };
     if let Some(key) = word.key.as_deref().filter(|_| expands) {
         if word.letters >= PREFIX_LETTERS {
-            wanted.push((Likeness::Prefix, beginning_with(parts, key)));
+            wanted.push((Likeness::Prefix, among.beginning_with(key)));
         }
         // A word with synonyms, or that known words begin with, is no typo.
         if !present && wanted.iter().all(|(_, words)| words.is_empty()) {
             let mut like = Vec::new();
             if word.letters >= TYPO_LETTERS {
-                like = one_edit_away(parts, key);
+                like = among.one_edit_away(key);
             }
             if like.is_empty() && word.letters >= TYPOS_LETTERS {
-                like = two_edits_away(parts, key);
+                like = among.two_edits_away(key);
             }
             wanted.push((Likeness::Typo, like));
         }
@@ -277,27 +286,66 @@ fn live(part: &Part<'_>, docs: &[u32]) -> u32 {
     docs.iter().filter(|doc| !dead.contains(**doc as usize)).count() as u32
 }
 
-/// The words that begin with this one.
-fn beginning_with(parts: &[Part<'_>], key: &str) -> Vec<Alternative> {
-    let mut found = Vec::new();
-    for part in parts {
-        part.prefixed(key.as_bytes(), |term, doc_freq| found.push((term, doc_freq)));
+/// Where the words are looked for that one is taken for.
+struct Among<'a, 'i> {
+    parts: &'a [Part<'i>],
+    allowed: Option<&'a FixedBitSet>,
+}
+
+impl Among<'_, '_> {
+    /// The words that begin with this one.
+    fn beginning_with(&self, key: &str) -> Vec<Alternative> {
+        let mut found = Vec::new();
+        for part in self.parts {
+            part.prefixed(key.as_bytes(), |term, doc_freq| found.push((term, doc_freq)));
+        }
+        self.chosen(found, key)
     }
-    chosen(found, key)
-}
 
-/// The words that one edit makes this one.
-fn one_edit_away(parts: &[Part<'_>], key: &str) -> Vec<Alternative> {
-    let mark = surface_mark(key);
-    chosen(like(parts, key, mark, 1), key)
-}
+    /// The words that one edit makes this one.
+    fn one_edit_away(&self, key: &str) -> Vec<Alternative> {
+        self.chosen(like(self.parts, key, surface_mark(key), 1), key)
+    }
 
-/// The words that two edits make this one, and that begin as it does. This, the band of [`Near`] and looking for one edit first
-/// took misspelt questions over 100,000 documents from 8 ms (p95) to 1, together.
-fn two_edits_away(parts: &[Part<'_>], key: &str) -> Vec<Alternative> {
-    let mark = surface_mark(key).len();
-    let first = key[mark..].chars().next().map_or(0, char::len_utf8);
-    chosen(like(parts, key, &key[..mark + first], 2), key)
+    /// The words that two edits make this one, and that begin as it does. This, the band of [`Near`] and looking for one
+    /// edit first took misspelt questions over 100,000 documents from 8 ms (p95) to 1, together.
+    fn two_edits_away(&self, key: &str) -> Vec<Alternative> {
+        let mark = surface_mark(key).len();
+        let first = key[mark..].chars().next().map_or(0, char::len_utf8);
+        self.chosen(like(self.parts, key, &key[..mark + first], 2), key)
+    }
+
+    /// Of terms with their live documents in each part those that make words of letters and are in most documents, of
+    /// which one at least is allowed.
+    fn chosen(&self, mut found: Vec<(&[u8], u32)>, key: &str) -> Vec<Alternative> {
+        found.sort_unstable_by(|a, b| a.0.cmp(b.0));
+        let mut terms: Vec<(&[u8], u32)> = Vec::with_capacity(found.len());
+        for (term, doc_freq) in found {
+            match terms.last_mut() {
+                Some((last, sum)) if *last == term => *sum = sum.saturating_add(doc_freq),
+                _ => terms.push((term, doc_freq)),
+            }
+        }
+        terms.retain(|(_, doc_freq)| *doc_freq > 0);
+        terms.sort_by_key(|(_, doc_freq)| Reverse(*doc_freq));
+        let words =
+            terms.iter().filter_map(|(term, _)| std::str::from_utf8(term).ok()).filter(|term| *term != key);
+        let words =
+            words.filter_map(|term| Some((term, word_of(term, key).filter(|word| letters(word).is_some())?)));
+        words
+            .filter(|(term, _)| self.allows(term))
+            .take(MOST)
+            .map(|(term, word)| Alternative { word: word.to_owned(), terms: vec![term.to_owned()] })
+            .collect()
+    }
+
+    fn allows(&self, term: &str) -> bool {
+        let term = Term::new(term);
+        let held = |part: &Part<'_>| {
+            part.find(&term).is_some_and(|(list, live)| live > 0 && part.holds(&list, self.allowed))
+        };
+        self.allowed.is_none() || self.parts.iter().any(held)
+    }
 }
 
 /// The words with this beginning that are `most` edits away or fewer.
@@ -321,26 +369,4 @@ fn like<'i>(parts: &[Part<'i>], key: &str, beginning: &str, most: usize) -> Vec<
         });
     }
     found
-}
-
-/// Of terms with their live documents in each part those that make words of letters and are in most documents.
-fn chosen(mut found: Vec<(&[u8], u32)>, key: &str) -> Vec<Alternative> {
-    found.sort_unstable_by(|a, b| a.0.cmp(b.0));
-    let mut terms: Vec<(&[u8], u32)> = Vec::with_capacity(found.len());
-    for (term, doc_freq) in found {
-        match terms.last_mut() {
-            Some((last, sum)) if *last == term => *sum = sum.saturating_add(doc_freq),
-            _ => terms.push((term, doc_freq)),
-        }
-    }
-    terms.retain(|(_, doc_freq)| *doc_freq > 0);
-    terms.sort_by_key(|(_, doc_freq)| Reverse(*doc_freq));
-    let words =
-        terms.iter().filter_map(|(term, _)| std::str::from_utf8(term).ok()).filter(|term| *term != key);
-    let words =
-        words.filter_map(|term| Some((term, word_of(term, key).filter(|word| letters(word).is_some())?)));
-    words
-        .take(MOST)
-        .map(|(term, word)| Alternative { word: word.to_owned(), terms: vec![term.to_owned()] })
-        .collect()
 }

@@ -83,8 +83,14 @@ pub struct Question<'i, 'q> {
 }
 
 impl<'i, 'q> Question<'i, 'q> {
-    /// Parts are in the order of their numbers and do not overlap.
-    pub(crate) fn new(parts: Vec<Part<'i>>, params: Bm25Params, query: &'q Query) -> Self {
+    /// Parts are in the order of their numbers and do not overlap. Words stand for others that documents in `allowed`
+    /// hold, where they do not hold the word: what others wrote neither shows nor counts. Statistics are over all.
+    pub(crate) fn new(
+        parts: Vec<Part<'i>>,
+        params: Bm25Params,
+        query: &'q Query,
+        allowed: Option<&FixedBitSet>,
+    ) -> Self {
         let num_docs: u32 = parts.iter().map(Part::num_docs).sum();
         let total_len = parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.total_len()));
         let mut terms: Vec<Planned<'q>> = Vec::with_capacity(query.terms.len());
@@ -107,8 +113,12 @@ impl<'i, 'q> Question<'i, 'q> {
             terms.push(Planned { source, doc_freq, idf, mass, gain: gain(mass, params) });
         }
         let mut tiers = Vec::new();
-        for (word, present) in words_to_expand(query, &terms) {
-            for tier in expand::tiers(&parts, query, word, present) {
+        let is_held = |row: usize| {
+            let lists = postings[row * parts.len()..].iter();
+            allowed.is_none() || parts.iter().zip(lists).any(|(part, list)| part.holds(list, allowed))
+        };
+        for (word, present) in words_to_expand(query, &terms, is_held) {
+            for tier in expand::tiers(&parts, query, word, present, allowed) {
                 doc_freqs += tier.doc_freq as usize;
                 let idf = idf(num_docs, tier.reach.min(num_docs));
                 let mass = idf * tier.likeness.weight();
@@ -294,16 +304,21 @@ pub(super) fn holding_all(
     Some(holding)
 }
 
-/// The words of a query that may stand for others, and whether a live document holds each.
-fn words_to_expand<'q>(query: &'q Query, terms: &[Planned<'q>]) -> Vec<(&'q QueryWord, bool)> {
+/// The words of a query that may stand for others, and whether each is held; `is_held` tells it of a row of postings.
+fn words_to_expand<'q>(
+    query: &'q Query,
+    terms: &[Planned<'q>],
+    is_held: impl Fn(usize) -> bool,
+) -> Vec<(&'q QueryWord, bool)> {
     let mut words = Vec::new();
     for word in &query.words {
         let held = |form: &usize| {
             let asked = query.terms.get(*form).map(std::ptr::from_ref);
-            let own = terms.iter().find(
-                |term| matches!(term.source, Source::Term(own, _) if asked == Some(std::ptr::from_ref(own))),
-            );
-            own.is_some_and(|term| term.doc_freq > 0)
+            let own = terms.iter().find_map(|term| match term.source {
+                Source::Term(own, row) if asked == Some(std::ptr::from_ref(own)) => Some((term, row)),
+                _ => None,
+            });
+            own.is_some_and(|(term, row)| term.doc_freq > 0 && is_held(row))
         };
         // What is written without spaces is looked for by its exact terms.
         let present = word.forms.is_empty() || word.forms.iter().any(held);

@@ -94,6 +94,12 @@ impl<'i> Part<'i> {
         (!self.dead.is_some_and(|dead| dead.contains(local as usize))).then_some(local)
     }
 
+    /// Whether a live document in `allowed` is in a list of this part.
+    pub(super) fn holds(&self, list: &Postings<'_>, allowed: Option<&FixedBitSet>) -> bool {
+        let sieve = Sieve::new(self, allowed);
+        list.any(|doc| sieve.passes(doc))
+    }
+
     /// The documents of a term, and how many of them are live. None when no document holds it.
     pub(super) fn find(&self, term: &Term<'_>) -> Option<(Postings<'i>, u32)> {
         match self.words {

@@ -48,6 +48,14 @@ impl Postings<'_> {
         found.map_or(u32::from(u8::MAX), |at| self.over[at].tf)
     }
 
+    /// Whether one of the documents is as `wanted`.
+    pub(crate) fn any(&self, mut wanted: impl FnMut(u32) -> bool) -> bool {
+        match self.row {
+            Some(row) => (0..).zip(row).any(|(doc, tf)| *tf > 0 && wanted(doc)),
+            None => self.docs.iter().any(|doc| wanted(*doc)),
+        }
+    }
+
     /// Calls `each` with every document and its frequency, ascending.
     pub(crate) fn each(&self, mut each: impl FnMut(u32, u32)) {
         match self.row {
