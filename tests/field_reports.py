@@ -16,7 +16,15 @@ from otolith import Memory, Report
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 WORDS = ["token", "deploy", "redis", "lock", "部署", "数据库", "连接池", "src/auth.rs", "v1.2.3", "ERR-4471"]
-QUESTIONS = ["redis lock", "ERR-4471", "数据库连接池", "src/auth.rs token", "nothing of this"]
+QUESTIONS = [
+    "redis lock",
+    "ERR-4471",
+    "数据库连接池",
+    "src/auth.rs token",
+    "tokne deplo",
+    '"redis lock"',
+    "nothing of this",
+]
 
 
 class Model:

@@ -9,9 +9,10 @@ import json
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cli_process import Cli
-from field_reports import DAY, QUESTIONS, bits, sample
+from field_reports import DAY, QUESTIONS, Model, bits, sample
 from otolith import AsyncMemory, Memory, Report
 
 
@@ -129,6 +130,29 @@ def test_a_home_may_have_any_path(cli: Cli, name: str) -> None:
     assert "paths" in cli("--home", str(cli.cwd / name), "recall", "paths", cwd=cli.root).out
     with Memory.open(cli.cwd / name, create=False) as memory:
         assert len(memory) == 1
+
+
+@pytest.mark.parametrize("unit", ["👩🏽‍💻", "👨‍👩‍👧‍👦", "𠮷", "e\u0301", "🇨🇳", "한", "क्षि"])
+def test_text_is_cut_between_characters_only(cli: Cli, unit: str) -> None:
+    """A chunk ended in the middle of a character, which came back as a replacement character."""
+    seen: list[str] = []
+
+    class Reader(Model):
+        def embed_documents(self, texts: list[str]) -> np.ndarray:
+            seen.extend(texts)
+            return super().embed_documents(texts)
+
+    written = ["x" * shift + unit * 400 + " needle " + unit * 400 for shift in range(len(unit) + 1)]
+    with Memory.open(cli.home, embedder=Reader(8, "reader")) as memory:
+        memory.remember_many(written)
+    assert len(seen) > len(written), "nothing was cut"
+    for text in written:
+        assert text[:300] in "".join(seen)
+    assert "\ufffd" not in "".join(seen)
+    for command in (["list"], ["recall", "needle", "--full"]):
+        answer = cli(*command, env={"OTOLITH_EMBEDDER": "none"}).out
+        assert "\ufffd" not in answer
+        assert answer.count(unit * 400) == 2 * len(written), command
 
 
 def test_giant_lines_stop_nothing(cli: Cli) -> None:

@@ -72,7 +72,10 @@ def test_a_lock_that_is_held_is_an_error_with_a_name_and_reading_goes_on(
     assert cli("recall", "first", "--json", env=env).json["hits"][0]["episode"]["summary"] == "first"
     assert cli("status", "--json", env=env).json["records"] >= 1
     assert "first" in cli("list", env=env).out
-    for command in (["remember", "new"], ["forget", "--where", "scope=", "--yes"]):
+    cli("export", str(cli.root / "export"), env=env)
+    cli("backup", str(cli.root / "backup"), env=env)
+    env["OTOLITH_EMBEDDER"] = "hash:8"
+    for command in (["remember", "new"], ["forget", "--where", "scope=", "--yes"], ["embed"], ["compact"]):
         answer = cli(*command, code=1, env=env)
         assert f"process {pid} " in answer.err, command
         assert answer.out == ""
@@ -81,6 +84,23 @@ def test_a_lock_that_is_held_is_an_error_with_a_name_and_reading_goes_on(
         assert str(pid) in told["message"]
     with Memory.open(home, read_only=True) as memory:
         assert {one.summary for one in memory.episodes()} & {"new"} == set()
+
+
+def test_every_command_names_who_has_the_home_to_itself(cli: Cli) -> None:
+    """A second process failed with a trace of calls, or with words that named nobody."""
+    env = {"OTOLITH_LOCK_TIMEOUT": "0.1", "OTOLITH_EMBEDDER": "hash:8"}
+    copy, lines = str(cli.root / "copy"), str(cli.root / "lines")
+    commands = [["recall", "held"], ["remember", "new"], ["backup", copy], ["export", lines]]
+    commands += [[name] for name in ("status", "list", "embed", "compact", "verify")]
+    with Memory.open(cli.home, embedder=None, config={"store.mode": "exclusive"}) as memory:
+        memory.remember("held")
+        for command in commands:
+            answer = cli(*command, "--json", code=1, env=env)
+            assert answer.error["error"] == "StoreLocked", command
+            assert f"process {os.getpid()} " in answer.error["message"], command
+            assert answer.out == "", command
+        assert f"process {os.getpid()} " in cli("doctor", code=1, env=env).out
+        assert [one.summary for one in memory.episodes()] == ["held"]
 
 
 def test_processes_that_start_at_once_on_no_home_lose_nothing(cli: Cli) -> None:
