@@ -330,9 +330,6 @@ def test_an_index_broken_in_twenty_places_is_mended_from_the_store(home: Path) -
     assert (home / "episodes.redb").read_bytes() == store
 
 
-@pytest.mark.xfail(
-    strict=True, reason="`otolith verify` reads the store only; `Memory.verify` reads the index too"
-)
 def test_verify_on_the_command_line_finds_a_broken_index(cli: Cli) -> None:
     """A check called a damaged index whole, and the answers from it were wrong."""
     indexed(cli.home).close()

@@ -74,7 +74,6 @@ def test_a_small_collection_fills_the_page_beside_a_large_one(home: Path) -> Non
                 assert len(report) == 3, (field, question)
 
 
-@pytest.mark.xfail(strict=True, reason="the words a word stands for are chosen before the filter")
 @pytest.mark.parametrize("beside", ["many words that begin with it", "one record that is misspelt as well"])
 def test_other_collections_do_not_choose_what_a_word_stands_for(memory: Memory, beside: str) -> None:
     """The cut came before the filter, so a small collection beside a large one found nothing."""
@@ -91,7 +90,6 @@ def test_other_collections_do_not_choose_what_a_word_stands_for(memory: Memory, 
         assert len(memory.recall(question, filter=here)) == 3, question
 
 
-@pytest.mark.xfail(strict=True, reason="the words a word stands for are chosen before the scope")
 def test_a_handle_with_a_scope_is_told_no_words_of_other_scopes(home: Path) -> None:
     """A search told what was in the collections of others."""
     with Memory.open(home, scope="others") as memory:

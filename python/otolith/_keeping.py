@@ -51,7 +51,7 @@ class Keeping:
             StoreError: It could not be done; nothing was changed.
             ReadOnly: A repair was asked of a read-only handle.
         """
-        from ._core import verify_index, verify_rows
+        from ._core import verify_rows
         from .maintenance.verifying import reported, verify
 
         flag("repair", repair)
@@ -71,9 +71,13 @@ class Keeping:
             report = verify(
                 home, repair=repair, lock_timeout=self._settings.get("lock_timeout"), progress=progress
             )
-        if not report.ok:
-            return report
-        return report.with_problems(verify_index(self._engine))
+        return self._with_index(report)
+
+    def _with_index(self, report: VerifyReport) -> VerifyReport:
+        """A report on the store with what is wrong with the index, which is built anew then."""
+        from ._core import verify_index
+
+        return report.with_problems(verify_index(self._engine)) if report.ok else report
 
     # -- moving -------------------------------------------------------------------------------------------
 

@@ -8,12 +8,14 @@ import click
 
 from otolith.cli._command import command as make
 from otolith.cli._invocation import Invocation
-from otolith.cli._open import settings_of
+from otolith.cli._open import is_made, settings_of
 from otolith.cli._progress import progress
 from otolith.cli._text import counted
+from otolith.exceptions import OtolithError
 
 if TYPE_CHECKING:
     from otolith import VerifyReport
+    from otolith.config import Settings
     from otolith.records import Loss
 
 _HELD_BACK = "held back"
@@ -24,7 +26,7 @@ _HELD_BACK_FILE = "records.jsonl"
 @click.option("--repair", is_flag=True, help="Put a whole file in the place of a damaged one.")
 @click.pass_obj
 def command(invocation: Invocation, repair: bool) -> None:
-    """Look for damage in the store: every page, every row, every table against every other.
+    """Look for damage: every page and row of the store, every table against every other, then the index.
 
     One problem a line: kind, table, id, what is wrong. Exit code 1 if there is any. Writers wait meanwhile.
 
@@ -39,6 +41,7 @@ def command(invocation: Invocation, repair: bool) -> None:
         report = verify(
             settings.home, repair=repair, lock_timeout=settings.get("lock_timeout"), progress=tell
         )
+        report = _with_index(invocation, settings, report)
     lost = report.repaired is not None and report.repaired.lost
     invocation.exit_code = 0 if report.ok and not lost else 1
     if invocation.json:
@@ -47,6 +50,20 @@ def command(invocation: Invocation, repair: bool) -> None:
     for problem in report.problems:
         _line(invocation, problem.kind, problem.table, problem.id, problem.detail)
     _tell(invocation, report)
+
+
+def _with_index(invocation: Invocation, settings: "Settings", report: "VerifyReport") -> "VerifyReport":
+    """The index is made from a whole store, so that it is looked at only then."""
+    if not report.ok or not is_made(settings):
+        return report
+    from otolith import Memory
+
+    try:
+        with Memory.open(settings.home, embedder=None, create=False, config=settings) as memory:
+            return memory._with_index(report)
+    except OtolithError as error:
+        invocation.note(f"the index was not compared: {error}")
+        return report
 
 
 def _line(invocation: Invocation, *columns: str) -> None:
@@ -59,7 +76,7 @@ def _tell(invocation: Invocation, report: "VerifyReport") -> None:
     if done is None:
         found = f"found {counted(len(report.problems), 'problem')}" if report.problems else "all is whole"
         invocation.note(f"read {read} in {report.bytes} bytes: {found}")
-        if report.problems:
+        if any(problem.kind != "index" for problem in report.problems):
             invocation.note("`otolith verify --repair` makes a whole file of what can be read")
         return
     groups: dict[str, int] = {}

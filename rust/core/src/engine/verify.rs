@@ -4,6 +4,7 @@ use super::Engine;
 use super::served::{self, Served};
 use crate::error::Result;
 use crate::index::Index;
+use crate::index::disk::Directory;
 use crate::lexical::Readable;
 use crate::store::{Problem, ProblemKind, Verified};
 use std::sync::PoisonError;
@@ -41,7 +42,10 @@ impl Engine {
             }]);
         }
         if self.served.read().unwrap_or_else(PoisonError::into_inner).index().is_none() {
-            return Ok(Vec::new());
+            let on_disk = |directory: &Directory| directory.newest().is_ok_and(|newest| newest > 0);
+            if !self.upkeep.directory.as_ref().is_some_and(on_disk) {
+                return Ok(Vec::new());
+            }
         }
         for _ in 0..ATTEMPTS {
             let fresh = served::build(&self.store, &self.analyzer, self.embedder().as_deref())?;
