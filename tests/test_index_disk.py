@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -125,6 +126,54 @@ def test_a_damaged_index_is_told_and_built_anew_by_verify(home: Path) -> None:
         assert "built anew" in report.problems[0].detail
         assert answers(memory) == right
         assert memory.verify().ok
+    with Memory.open(home, embedder="none") as memory:
+        assert answers(memory) == right
+
+
+def place_of(data: bytes, section: str) -> tuple[int, int]:
+    """Where a section begins and how long it is, by the table at the end of a file: docs/index.md."""
+    (count,) = struct.unpack_from("<I", data, len(data) - 52)
+    (table,) = struct.unpack_from("<Q", data, len(data) - 48)
+    for row in range(table, table + 32 * count, 32):
+        if data[row : row + 8].rstrip(b"\0") == section.encode():
+            start, length = struct.unpack_from("<QQ", data, row + 8)
+            return start, length
+    raise LookupError(section)
+
+
+def test_damage_of_a_filter_column_gives_no_record_of_another_scope(home: Path) -> None:
+    with Memory.open(home, embedder="none") as memory:
+        memory.remember_many(
+            {"summary": f"record {n} pool", "scope": f"team/{'abc'[n % 3]}"} for n in range(1200)
+        )
+        memory.recall("pool")
+    changed = 0
+    for file in files(home, "seg-*"):
+        data = bytearray(file.read_bytes())
+        if b"c.scop.o" not in data:
+            continue  # not every segment has this array
+        start, length = place_of(data, "c.scop.o")
+        changed += 1
+        data[next(at for at in range(start, start + length) if data[at] == 3)] ^= 1
+        beside = file.with_name("beside")
+        beside.write_bytes(data)
+        beside.replace(file)
+    assert changed > 0
+    with Memory.open(home, embedder="none", scope="team/b") as memory:
+        assert {hit.episode.scope for hit in memory.recall("pool", 2000)} == {"team/b"}
+        assert {episode.scope for episode in memory.episodes()} == {"team/b"}
+        assert memory.count() == 400
+        assert any("built anew" in notice for notice in memory.status().notices)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files of POSIX")
+@pytest.mark.parametrize("pattern", ["seg-*", "manifest-*"])
+def test_a_pipe_in_the_place_of_an_index_file_stops_nobody(home: Path, pattern: str) -> None:
+    with Memory.open(home, embedder="none") as memory:
+        right = answers(memory)
+    for file in files(home, pattern):
+        file.unlink()
+        os.mkfifo(file)
     with Memory.open(home, embedder="none") as memory:
         assert answers(memory) == right
 

@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -513,3 +514,20 @@ def test_a_table_that_cannot_be_read_names_its_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"config\.toml:1: analyzer\.synonyms: .*not one word") as caught:
         Memory.open(home, embedder=None)
     assert caught.value.field == "analyzer.synonyms"
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        ' "a' * 40_000,
+        "“" * 40_000,
+        " ".join(f'"w{n} x"' for n in range(20_000)),
+        " ".join(f"word{n}" for n in range(20_000)),
+    ],
+    ids=["open marks", "curly marks", "phrases", "words"],
+)
+def test_a_question_of_many_words_takes_time_in_their_number(memory: Memory, question: str) -> None:
+    memory.remember("note a")
+    begin = time.perf_counter()
+    memory.recall(question)
+    assert time.perf_counter() - begin < 3, "hundredths of a second; seconds when it was quadratic"

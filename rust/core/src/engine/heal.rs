@@ -177,8 +177,9 @@ impl Engine {
         if self.files().is_empty() || !matches!(lost, Error::StoreCorrupt { .. }) {
             return Err(lost);
         }
-        self.upkeep
-            .notice(format!("the index named a record that is not there, and was built anew ({lost})"));
+        // Without the error: it speaks of the store, whose rows are whole.
+        let what = "the index named a record that is not there or not as it says, and was built anew";
+        self.upkeep.notice(what.to_owned());
         self.rebuild()
     }
 

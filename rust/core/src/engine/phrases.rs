@@ -8,6 +8,7 @@ use crate::columns::{Effect, Selection};
 use crate::error::Result;
 use crate::ids::DocId;
 use crate::text::Query;
+use rustc_hash::FxHashSet;
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
@@ -42,7 +43,12 @@ impl Engine {
                 b.score.total_cmp(&a.score).then_with(|| newest(a.doc).cmp(&newest(b.doc)))
             });
             best.truncate(CHECKED);
-            docs = best.iter().map(|found| found.doc).collect();
+            let found: FxHashSet<DocId> = best.iter().map(|found| found.doc).collect();
+            // Words that every record holds, and stop words, choose none of them: then the newest.
+            docs.retain(|doc| !found.contains(doc));
+            docs.sort_by_cached_key(|doc| newest(*doc));
+            docs.truncate(CHECKED - best.len());
+            docs.extend(found);
         }
         let left = allowed.docs.to_mut();
         left.clear();

@@ -8,6 +8,9 @@ use crate::ids::RecordId;
 use crate::query::Filter;
 use crate::store::ReadView;
 
+/// How often an index that is not as the store says is built anew for one call.
+const DISTRUSTED: usize = 2;
+
 impl Engine {
     /// The record with this id.
     ///
@@ -49,6 +52,13 @@ impl Engine {
         after: Option<RecordId>,
         limit: usize,
     ) -> Result<(Vec<Episode>, Option<RecordId>)> {
+        let conditions = filter.conditions();
+        let fits = |episode: &Episode| {
+            self.options.scope.contains(&episode.scope)
+                && filter.serves(episode)
+                && conditions.iter().all(|condition| condition.holds(episode))
+        };
+        let mut distrusted = 0;
         let (ids, episodes, more) = loop {
             let (ids, from): (Vec<RecordId>, _) = {
                 let copy = self.served()?;
@@ -59,8 +69,12 @@ impl Engine {
             let more = ids.len() > limit;
             let mut ids = ids;
             ids.truncate(limit);
-            match self.known(&ids, from) {
-                Err(lost) => self.distrust(lost)?,
+            match self.known(&ids, from, fits) {
+                Err(lost) if distrusted == DISTRUSTED => return Err(lost),
+                Err(lost) => {
+                    distrusted += 1;
+                    self.distrust(lost)?;
+                }
                 Ok(episodes) => break (ids, episodes, more),
             }
         };
@@ -79,9 +93,15 @@ impl Engine {
 
     /// Reads records that the copy at `from` knows; None for each that went away since. One that is not found
     /// though nothing changed is damage.
-    pub(super) fn known(&self, ids: &[RecordId], from: Option<Position>) -> Result<Vec<Option<Episode>>> {
+    pub(super) fn known(
+        &self,
+        ids: &[RecordId],
+        from: Option<Position>,
+        fits: impl Fn(&Episode) -> bool,
+    ) -> Result<Vec<Option<Episode>>> {
         self.store.read(|view| {
-            let episodes = ids.iter().map(|id| view.episode(*id)).collect::<Result<Vec<_>>>()?;
+            let read = |id: &RecordId| Ok(view.episode(*id)?.filter(&fits));
+            let episodes = ids.iter().map(read).collect::<Result<Vec<_>>>()?;
             if let Some((id, _)) = ids.iter().zip(&episodes).find(|(_, episode)| episode.is_none())
                 && Some(served::position(view)?) == from
             {

@@ -4,6 +4,7 @@ use super::Engine;
 use super::report::{Analysis, Coverage, FilterEffect, Hit, LegReport, Report};
 use super::served::{Served, VectorState};
 use super::vectors::NO_VECTORS;
+use crate::episode::Episode;
 use crate::error::{Error, Result};
 use crate::fusion::{self, Fusion, Scored, Weights};
 use crate::ids::{DocId, RecordId};
@@ -12,6 +13,7 @@ use crate::query::Filter;
 use crate::relevance;
 use crate::text::Query;
 use crate::vector::UnitRow;
+use rustc_hash::FxHashSet;
 use std::cmp::Reverse;
 use std::time::Instant;
 
@@ -100,6 +102,12 @@ impl Engine {
         if !(0.0..=1.0).contains(&ask.min_relevance) {
             return Err(Error::invalid("min_relevance", "must be within 0 and 1"));
         }
+        let conditions = ask.filter.conditions();
+        let fits = |episode: &Episode| {
+            self.options.scope.contains(&episode.scope)
+                && ask.filter.serves(episode)
+                && conditions.iter().all(|condition| condition.holds(episode))
+        };
         let mut attempt = 0;
         loop {
             attempt += 1;
@@ -108,8 +116,11 @@ impl Engine {
                 (self.search(&served, ask)?, served.position())
             };
             let ids: Vec<RecordId> = found.iter().map(|f| f.id).collect();
-            let episodes = match self.known(&ids, from) {
+            let episodes = match self.known(&ids, from, fits) {
                 Err(lost) => {
+                    if attempt >= ATTEMPTS {
+                        return Err(lost);
+                    }
                     self.distrust(lost)?;
                     continue;
                 }
@@ -143,15 +154,17 @@ impl Engine {
             (true, Some(_), None) => Some("the question holds nothing that can be searched"),
             (true, Some(_), Some(_)) => None,
         };
-        let query = query.filter(|_| ask.legs.lexical);
         if let Some(query) = query.as_ref().filter(|query| !query.phrases.is_empty()) {
             self.keep_phrases(served, query, &mut allowed)?;
         }
+        let phrases =
+            query.iter().flat_map(|query| &query.phrases).map(|phrase| phrase.text.clone()).collect();
+        let query = query.filter(|_| ask.legs.lexical);
         let analysis = Analysis {
             text: ask.query.unwrap_or_default().to_owned(),
             terms: query.as_ref().map_or_else(Vec::new, surfaces),
             expansions: Vec::new(),
-            phrases: query.iter().flat_map(|q| &q.phrases).map(|phrase| phrase.text.clone()).collect(),
+            phrases,
             analyzer: self.analyzer,
         };
         let mut report = Report {
@@ -265,13 +278,9 @@ fn leg(name: &'static str, reason: Option<String>) -> LegReport {
 
 /// The words of a question as they were written, each once.
 fn surfaces(query: &Query) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    for term in &query.terms {
-        if !words.contains(&term.surface) {
-            words.push(term.surface.clone());
-        }
-    }
-    words
+    let mut seen = FxHashSet::default();
+    let terms = query.terms.iter().filter(|term| seen.insert(term.surface.as_str()));
+    terms.map(|term| term.surface.clone()).collect()
 }
 
 fn plain(id: RecordId) -> Found {

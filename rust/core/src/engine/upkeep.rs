@@ -331,6 +331,17 @@ impl Engine {
     /// [`Error::Store`] when another process is at work in it until the deadline, or when it cannot be written: the
     /// words of forgotten records may then still be in its files.
     pub(super) fn compact_index(&self, wait: &Wait<'_>) -> Result<Option<PathBuf>> {
+        match self.merge_to_one(wait) {
+            Err(damage @ Error::StoreCorrupt { .. }) => {
+                // What is built anew is as small.
+                self.heal_after(&damage);
+                Ok(self.upkeep.directory.as_ref().map(|directory| directory.path().to_owned()))
+            }
+            merged => merged,
+        }
+    }
+
+    fn merge_to_one(&self, wait: &Wait<'_>) -> Result<Option<PathBuf>> {
         let directory = self.upkeep.directory.clone().filter(|_| self.upkeep.writable);
         let Some(directory) = directory.filter(|directory| directory.path().is_dir()) else {
             return Ok(None);

@@ -4,7 +4,7 @@ use super::{ALIGN, FOOT, HEAD, LAYOUT, ROW, SectionName, SectionWriter, checksum
 use crate::error::{Error, Result};
 use bytemuck::{AnyBitPattern, NoUninit};
 use memmap2::Mmap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::hash::Hasher;
 use std::io::{self, Write};
 use std::marker::PhantomData;
@@ -111,9 +111,13 @@ impl Sections {
             ),
             source: Some(error),
         };
+        // Opening a pipe would wait for somebody to write into it.
+        if !fs::metadata(path).map_err(failed)?.is_file() {
+            return Err(corrupt(path, "is not a file"));
+        }
         let file = File::open(path).map_err(failed)?;
         // SAFETY: index files are written beside, renamed into place and never changed or cut short afterwards; whoever
-        // does so by hand gets wrong numbers or a signal, which is said in docs/format.md. Every number read from a map
+        // does so by hand gets wrong numbers or a signal, which is said in docs/index.md. Every number read from a map
         // is checked against the bounds of what it points into.
         let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
         Self::over(path.to_owned(), Bytes::Map(map))

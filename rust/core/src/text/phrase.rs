@@ -6,6 +6,7 @@ use super::fold::fold_char;
 use super::forms::{Kind, Token};
 use super::query::{Cover, Single};
 use super::stem::SURFACE;
+use rustc_hash::FxHashSet;
 use unicode_normalization::char::is_combining_mark;
 
 /// What stood in quotation marks.
@@ -49,23 +50,29 @@ pub(super) fn quoted(analyzer: Analyzer, normal: &str) -> Vec<Phrase> {
     let mut phrases: Vec<(Phrase, char)> = Vec::new();
     let mut outside = String::new();
     let (mut from, mut done) = (0, 0);
+    // Marks that nothing behind closes: a question of many open ones is read once.
+    let mut open: Vec<char> = Vec::new();
+    let mut seen: FxHashSet<String> = FxHashSet::default();
     while let Some((at, mark)) = normal[from..].char_indices().find(|&(_, c)| !closing(c).is_empty()) {
         let start = from + at + mark.len_utf8();
         let before = normal[..from + at].chars().next_back();
         from = start;
-        if mark == '"' && before.is_some_and(is_in_word) {
+        if open.contains(&mark) || (mark == '"' && before.is_some_and(is_in_word)) {
             continue;
         }
         let end = normal[start..].char_indices().find(|&(at, c)| {
             let after = normal[start + at + c.len_utf8()..].chars().next();
             closing(mark).contains(&c) && (mark != '"' || !after.is_some_and(is_in_word))
         });
-        let Some((len, close)) = end else { continue };
+        let Some((len, close)) = end else {
+            open.push(mark);
+            continue;
+        };
         from = start + len + close.len_utf8();
         if let Some(phrase) = Phrase::new(analyzer, &normal[start..start + len]) {
             outside.push_str(&normal[done..start - mark.len_utf8()]);
             done = from;
-            if !phrases.iter().any(|(known, _)| *known == phrase) {
+            if seen.insert(phrase.text.clone()) {
                 phrases.push((phrase, mark));
             }
         }
@@ -131,23 +138,26 @@ fn compared(normal: &str) -> String {
 fn needed(analyzer: Analyzer, text: &str) -> Vec<String> {
     let mut terms: Vec<String> = Vec::new();
     let mut single = Single::default();
-    // The last word: what a word in mixed case is made of need not be in a text that writes it otherwise.
     let mut cover = Cover::NONE;
     analyzer.tokens(text, |token: Token<'_>| {
         let term = String::from_utf8_lossy(token.term);
         terms.extend(single.next(token.kind, &term));
         let at = Cover::of(&token);
+        let inside = cover.contains(at) && !cover.is_at(at);
+        // What a word or a name without signs is made of need not be in a text that writes it otherwise: `OAuth2`.
+        let joined = match token.kind {
+            Kind::Word => true,
+            Kind::Whole => term.chars().all(char::is_alphanumeric),
+            Kind::Char | Kind::Pair => false,
+        };
+        if joined && !cover.contains(at) {
+            cover = at;
+        }
         let is_needed = match token.kind {
             Kind::Pair => true,
             Kind::Char => false,
-            Kind::Whole => term.chars().all(char::is_alphanumeric),
-            Kind::Word => {
-                let inside = cover.contains(at) && !cover.is_at(at);
-                if !cover.contains(at) {
-                    cover = at;
-                }
-                !inside && (term.starts_with(SURFACE) || term == token.word)
-            }
+            Kind::Whole => !inside && term.chars().all(|c| c.is_alphanumeric() || is_pictograph(c)),
+            Kind::Word => !inside && (term.starts_with(SURFACE) || term == token.word),
         };
         if is_needed && !terms.iter().any(|known| *known == term) {
             terms.push(term.into_owned());
@@ -214,6 +224,10 @@ mod tests {
             ("to be or not", "To be, or not to be", true),
             ("4471", "ERR-4471.", true),
             ("447", "ERR-4471.", false),
+            ("oauth2 token", "an OAuth2 token", true),
+            ("OAuth2", "oauth2", true),
+            ("getuser2fa", "calls getUser2FA()", true),
+            ("postgresql15", "PostgreSQL15", true),
         ] {
             let query = analyzer.query(&format!("\"{phrase}\""));
             assert_eq!(query.phrases.len(), 1, "{phrase}");

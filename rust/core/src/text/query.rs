@@ -7,7 +7,7 @@ use super::stem::SURFACE;
 use super::stop::{is_cjk_stop, is_english};
 use super::synonyms::Synonyms;
 use crate::error::{Error, Result};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::str::FromStr;
 use unicode_normalization::char::is_combining_mark;
 
@@ -282,11 +282,12 @@ impl<'s> QueryBuilder<'s> {
             }
         }
         let mut words: Vec<QueryWord> = Vec::with_capacity(self.words.len());
+        let mut known = FxHashSet::default();
         for mut word in self.words {
             // A form may be that of a stop word too, and gone with it.
             word.forms.retain(|form| places[*form].is_some());
             word.forms.iter_mut().for_each(|form| *form = places[*form].unwrap_or(0));
-            if !words.iter().any(|known| known.forms == word.forms && known.run == word.run) {
+            if known.insert((word.forms.clone(), word.run.as_ref().map(|run| run.word.clone()))) {
                 words.push(word);
             }
         }

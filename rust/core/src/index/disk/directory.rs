@@ -84,6 +84,10 @@ impl Directory {
 
     fn open(&self, number: u64) -> Result<Loaded> {
         let path = self.path.join(Manifest::file_name(number));
+        let file = fs::metadata(&path).map_err(|error| self.failed(&path, error))?;
+        if !file.is_file() {
+            return Err(Error::StoreCorrupt { path, detail: "is not a file".to_owned() });
+        }
         let bytes = fs::read(&path).map_err(|error| self.failed(&path, error))?;
         let manifest = Manifest::decode(&path, &bytes)?;
         if manifest.number != number {

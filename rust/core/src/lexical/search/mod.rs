@@ -311,15 +311,21 @@ fn words_to_expand<'q>(
     is_held: impl Fn(usize) -> bool,
 ) -> Vec<(&'q QueryWord, bool)> {
     let mut words = Vec::new();
+    if query.words.is_empty() {
+        return words;
+    }
+    // By place in the query; terms of weights that are ignored have none.
+    let mut live = vec![None; query.terms.len()];
+    let mut rest = query.terms.iter().zip(&mut live);
+    for term in terms {
+        if let Source::Term(asked, row) = term.source
+            && let Some((_, place)) = rest.find(|(own, _)| std::ptr::eq(*own, asked))
+        {
+            *place = (term.doc_freq > 0).then_some(row);
+        }
+    }
     for word in &query.words {
-        let held = |form: &usize| {
-            let asked = query.terms.get(*form).map(std::ptr::from_ref);
-            let own = terms.iter().find_map(|term| match term.source {
-                Source::Term(own, row) if asked == Some(std::ptr::from_ref(own)) => Some((term, row)),
-                _ => None,
-            });
-            own.is_some_and(|(term, row)| term.doc_freq > 0 && is_held(row))
-        };
+        let held = |form: &usize| live.get(*form).copied().flatten().is_some_and(&is_held);
         // What is written without spaces is looked for by its exact terms.
         let present = word.forms.is_empty() || word.forms.iter().any(held);
         let grows = match query.expansion {

@@ -178,7 +178,9 @@ impl<'l> PostingsWriter<'l> {
             for (&doc, &tf) in docs.iter().zip(tfs) {
                 bounds.cover(u32::from(tf), self.lens[doc as usize]);
             }
-            over.iter().for_each(|entry| bounds.cover(entry.tf, self.lens[entry.doc as usize]));
+            for entry in over {
+                bounds.cover(entry.tf, self.lens[entry.doc as usize]);
+            }
             let row = if dense { (self.rows.len() / self.stride().max(1)) as u32 } else { u32::MAX };
             self.frequents.push(Frequent { term, doc_freq: docs.len() as u32, row, bounds });
         }
