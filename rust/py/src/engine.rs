@@ -1,7 +1,7 @@
 //! `Engine`: one open handle on a home.
 
 use crate::analyzer;
-use crate::convert::{fields, filter, mapping, number, text, time, vector};
+use crate::convert::{fields, filter, mapping, number, path, text, time, vector};
 use crate::door;
 use crate::episode::Episode;
 use crate::errors;
@@ -52,21 +52,6 @@ impl Drop for Engine {
             })
         });
     }
-}
-
-/// What stands for the rows of one record: a matrix, or the reason why there are none.
-fn vector_rows(field: &str, value: &Bound<'_, PyAny>) -> PyResult<VectorRows> {
-    if value.is_instance_of::<PyString>() {
-        return Ok(VectorRows::Refused(text::text(field, value)?.to_owned()));
-    }
-    vector::rows(field, value).map(VectorRows::Rows)
-}
-
-/// A tuple of exactly this many items.
-fn row<'py, const N: usize>(field: &str, value: &Bound<'py, PyAny>) -> PyResult<[Bound<'py, PyAny>; N]> {
-    let items = text::items(field, "a tuple", value)?;
-    let count = items.len();
-    items.try_into().map_err(|_| errors::invalid(value.py(), field, format!("holds {count} items; give {N}")))
 }
 
 fn legs(value: Option<&Bound<'_, PyAny>>) -> PyResult<Legs> {
@@ -165,7 +150,7 @@ impl Engine {
             let table = analyzer::synonyms("synonyms", synonyms)?;
             options.synonyms = Arc::new(door::quick(py, || Synonyms::new(options.analyzer, &table))?);
         }
-        let home = if home.is_none() { None } else { Some(absolute("home", home)?) };
+        let home = if home.is_none() { None } else { Some(path::absolute("home", home)?) };
         let core = door::run(py, || match &home {
             Some(home) => core::Engine::open(home, options),
             None => core::Engine::in_memory(options),
@@ -342,8 +327,8 @@ impl Engine {
         let name = text::text("fingerprint", fingerprint)?;
         let dim = u32::try_from(number::count("dim", dim)?).unwrap_or(u32::MAX);
         let read = |item: &Bound<'_, PyAny>| {
-            let [id, vectors] = row("rows", item)?;
-            Ok((text::id("id", &id)?, vector_rows("rows", &vectors)?))
+            let [id, vectors] = text::tuple("rows", item)?;
+            Ok((text::id("id", &id)?, vector::rows_or_reason("rows", &vectors)?))
         };
         let rows = text::items("rows", "a list of tuples", rows)?;
         let rows = rows.iter().map(read).collect::<PyResult<Vec<_>>>()?;
@@ -630,8 +615,8 @@ impl Engine {
     ///     StoreError: Nothing could be stored.
     fn attach(&self, rows: &Bound<'_, PyAny>) -> PyResult<Attached> {
         let read = |item: &Bound<'_, PyAny>| {
-            let [id, hash, vectors] = row("rows", item)?;
-            Ok((text::id("id", &id)?, text_hash(&hash)?, vector_rows("rows", &vectors)?))
+            let [id, hash, vectors] = text::tuple("rows", item)?;
+            Ok((text::id("id", &id)?, text_hash(&hash)?, vector::rows_or_reason("rows", &vectors)?))
         };
         let items = text::items("rows", "a list of tuples", rows)?;
         let read = items.iter().map(read).collect::<PyResult<Vec<_>>>()?;
@@ -746,7 +731,7 @@ impl Engine {
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let py = dest.py();
-        let path = absolute("dest", dest)?;
+        let path = path::absolute("dest", dest)?;
         let job = |_: &Wait<'_>, told: &mut Progress<'_>| self.core.backup(&path, told);
         let done = door::work(py, self.lock_timeout(), progress, job)?;
         let dict = PyDict::new(py);
@@ -795,14 +780,6 @@ impl Engine {
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
         crate::record::repr(slf.as_any(), &["home", "scope", "read_only", "embedder"])
     }
-}
-
-/// An absolute path, so that a later change of the working directory does not move it.
-pub(crate) fn absolute(field: &str, value: &Bound<'_, PyAny>) -> PyResult<PathBuf> {
-    let py = value.py();
-    let Ok(path) = value.extract::<PathBuf>() else { return Err(errors::wanted(field, "a path", value)) };
-    std::path::absolute(&path)
-        .map_err(|error| errors::invalid(py, field, format!("{} is no path: {error}", path.display())))
 }
 
 /// A row as a numpy array of its own.

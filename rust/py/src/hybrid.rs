@@ -1,8 +1,8 @@
 //! `HybridIndex`: an index in memory for people who bring their own documents.
 
+use crate::convert::path::absolute;
 use crate::convert::{mapping, number, text, vector};
 use crate::door;
-use crate::engine::absolute;
 use crate::errors;
 use crate::hybrid_types::{IndexHit, IndexParams, Inserted};
 use crate::report::Coverage;

@@ -44,7 +44,7 @@ fn panic_for_tests(py: Python<'_>, message: &str) -> PyResult<()> {
 #[pyfunction]
 fn holder<'py>(home: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyDict>>> {
     let py = home.py();
-    let home = engine::absolute("home", home)?;
+    let home = convert::path::absolute("home", home)?;
     let Some((found, exclusive)) = door::run(py, || Ok(store::holder(&home)))? else { return Ok(None) };
     let dict = PyDict::new(py);
     dict.set_item("pid", found.pid)?;

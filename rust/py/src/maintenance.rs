@@ -1,8 +1,9 @@
 //! Checking and repairing a store file that need not be one that can be opened.
 
 use crate::convert::number;
+use crate::convert::path::absolute;
 use crate::door;
-use crate::engine::{Engine, absolute};
+use crate::engine::Engine;
 use otolith_core::store::{Problem, Progress, Repaired, Store, StoreOptions, Verified, Wait};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -52,12 +52,7 @@ impl Engine {
         after: Option<RecordId>,
         limit: usize,
     ) -> Result<(Vec<Episode>, Option<RecordId>)> {
-        let conditions = filter.conditions();
-        let fits = |episode: &Episode| {
-            self.options.scope.contains(&episode.scope)
-                && filter.serves(episode)
-                && conditions.iter().all(|condition| condition.holds(episode))
-        };
+        let fits = self.fits(filter);
         let mut distrusted = 0;
         let (ids, episodes, more) = loop {
             let (ids, from): (Vec<RecordId>, _) = {
@@ -69,7 +64,7 @@ impl Engine {
             let more = ids.len() > limit;
             let mut ids = ids;
             ids.truncate(limit);
-            match self.known(&ids, from, fits) {
+            match self.known(&ids, from, &fits) {
                 Err(lost) if distrusted == DISTRUSTED => return Err(lost),
                 Err(lost) => {
                     distrusted += 1;
@@ -109,6 +104,16 @@ impl Engine {
             }
             Ok(episodes)
         })
+    }
+
+    /// Whether a record is in the scope of the handle and as the filter wants it.
+    pub(super) fn fits<'f>(&'f self, filter: &'f Filter) -> impl Fn(&Episode) -> bool + 'f {
+        let conditions = filter.conditions();
+        move |episode| {
+            self.options.scope.contains(&episode.scope)
+                && filter.serves(episode)
+                && conditions.iter().all(|condition| condition.holds(episode))
+        }
     }
 
     /// The record, if it is in the handle's scope.

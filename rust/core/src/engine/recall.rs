@@ -4,7 +4,6 @@ use super::Engine;
 use super::report::{Analysis, Coverage, FilterEffect, Hit, LegReport, Report};
 use super::served::{Served, VectorState};
 use super::vectors::NO_VECTORS;
-use crate::episode::Episode;
 use crate::error::{Error, Result};
 use crate::fusion::{self, Fusion, Scored, Weights};
 use crate::ids::{DocId, RecordId};
@@ -102,12 +101,7 @@ impl Engine {
         if !(0.0..=1.0).contains(&ask.min_relevance) {
             return Err(Error::invalid("min_relevance", "must be within 0 and 1"));
         }
-        let conditions = ask.filter.conditions();
-        let fits = |episode: &Episode| {
-            self.options.scope.contains(&episode.scope)
-                && ask.filter.serves(episode)
-                && conditions.iter().all(|condition| condition.holds(episode))
-        };
+        let fits = self.fits(&ask.filter);
         let mut attempt = 0;
         loop {
             attempt += 1;
@@ -116,7 +110,7 @@ impl Engine {
                 (self.search(&served, ask)?, served.position())
             };
             let ids: Vec<RecordId> = found.iter().map(|f| f.id).collect();
-            let episodes = match self.known(&ids, from, fits) {
+            let episodes = match self.known(&ids, from, &fits) {
                 Err(lost) => {
                     if attempt >= ATTEMPTS {
                         return Err(lost);

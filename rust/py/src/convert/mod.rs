@@ -4,6 +4,7 @@ pub(crate) mod fields;
 pub(crate) mod filter;
 pub(crate) mod mapping;
 pub(crate) mod number;
+pub(crate) mod path;
 pub(crate) mod text;
 pub(crate) mod time;
 pub(crate) mod vector;

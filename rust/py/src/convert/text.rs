@@ -70,6 +70,16 @@ pub(crate) fn items<'py>(
     }
 }
 
+/// A tuple of exactly this many items.
+pub(crate) fn tuple<'py, const N: usize>(
+    field: &str,
+    value: &Bound<'py, PyAny>,
+) -> PyResult<[Bound<'py, PyAny>; N]> {
+    let items = items(field, "a tuple", value)?;
+    let count = items.len();
+    items.try_into().map_err(|_| errors::invalid(value.py(), field, format!("holds {count} items; give {N}")))
+}
+
 /// A list or tuple of `str`.
 pub(crate) fn texts(field: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
     let items = items(field, "a list of str", value)?;

@@ -1,7 +1,9 @@
 //! Vectors from whatever holds numbers: numpy arrays of any float or integer type, stride and byte order, lists,
 //! tuples, `array.array`. numpy itself is never imported for it.
 
+use super::text;
 use crate::errors;
+use otolith_core::engine::VectorRows;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
@@ -175,4 +177,12 @@ fn half(bits: u16) -> f32 {
         _ => (exponent + 112) << 23 | fraction << 13,
     };
     f32::from_bits(sign | magnitude)
+}
+
+/// What stands for the rows of one record: a matrix, or the reason why there are none.
+pub(crate) fn rows_or_reason(field: &str, value: &Bound<'_, PyAny>) -> PyResult<VectorRows> {
+    if value.is_instance_of::<PyString>() {
+        return Ok(VectorRows::Refused(text::text(field, value)?.to_owned()));
+    }
+    rows(field, value).map(VectorRows::Rows)
 }
