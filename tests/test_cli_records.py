@@ -339,6 +339,7 @@ def test_explain(cli: Cli) -> None:
     assert "filter  tags alone leaves 1" in answer
     tree = [line for line in answer.splitlines() if re.match(r" {4,}\d+\.\d{4}  ", line)]
     assert len(tree) > 2
+    assert "taken   cliens → client\n" in cli("recall", "cliens", "--explain").out
     assert cli("recall", "client", "--explain", "--json").json["hits"][0]["explanation"]
 
 

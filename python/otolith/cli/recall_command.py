@@ -65,6 +65,9 @@ def command(
 ) -> None:
     """Ask; the best records first: rank, score, relevance, date, id, title and the line that answers best.
 
+    Words in quotation marks must stand in a record as they are. A word that no record holds is taken for
+    those that begin with it or differ by a typo; --explain tells for which.
+
     The score orders the hits of one question; relevance, 0 to 1, can be compared between questions. On a
     terminal the words that were found are bold. On stderr one line says how long it took, with making the
     vector of the question, which legs of the search ran, and why others did not. No hit is an answer too: the
@@ -132,6 +135,8 @@ def _show(invocation: Invocation, report: "Report", ids: list[str], *, explain: 
     if explain:
         terms = ", ".join(report.analysis.terms) or "no terms"
         invocation.data(f"query   {report.analysis.text}\nterms   {terms}")
+        for word, others in report.analysis.expansions.items():
+            invocation.data(f"taken   {word} → {', '.join(others)}")
         for effect in report.filters:
             invocation.data(f"filter  {effect.name} alone leaves {effect.left}")
     for rank, (hit, shown) in enumerate(zip(report, ids, strict=True), 1):
