@@ -626,7 +626,7 @@ fn a_quoted_phrase_must_stand_in_the_record() {
         engine.recall(&Recall { query: Some("\"pool connection\" pool"), ..Recall::default() }).unwrap();
     assert!(report.hits.is_empty() && report.considered == 0);
     assert_eq!(report.filters.iter().map(|f| (f.name, f.left)).collect::<Vec<_>>(), [("phrase", 0)]);
-    assert!(report.why_empty().contains("phrase leaves 0"), "{}", report.why_empty());
+    assert!(report.why_empty().contains("No record holds \"pool connection\""), "{}", report.why_empty());
 }
 
 #[test]
