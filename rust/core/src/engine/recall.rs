@@ -212,7 +212,7 @@ impl Engine {
         let best = fusion::select(scored, ask.k, ranking.order(newest));
         let found = best.iter().filter_map(|scored| {
             let id = served.id(scored.raw.doc)?;
-            Some(Found { id, hit: describe(index, &question, &judge, scored, ask.explain) })
+            Some(Found { id, hit: describe(&question, &judge, scored, ask.explain) })
         });
         let found = found.collect();
         Ok((report, found))
@@ -321,12 +321,12 @@ impl Judge<'_> {
     }
 }
 
-fn describe(index: &Index, ask: &Ask<'_>, judge: &Judge<'_>, scored: &Scored, explain: bool) -> Unfetched {
+fn describe(ask: &Ask<'_>, judge: &Judge<'_>, scored: &Scored, explain: bool) -> Unfetched {
     Unfetched {
         score: scored.score,
         relevance: judge.relevance(scored),
         parts: index::Parts::of(scored).named().collect(),
         matched_terms: judge.ranking.matched_terms(scored.raw.doc),
-        explanation: explain.then(|| index.explain(ask, judge.ranking, scored)),
+        explanation: explain.then(|| judge.ranking.explain(ask, scored)),
     }
 }

@@ -74,6 +74,42 @@ impl Ranking<'_> {
     pub fn expansions(&self) -> Vec<(String, Vec<String>)> {
         self.question.as_ref().map_or_else(Vec::new, Question::expansions)
     }
+
+    /// The tree behind a score; `ask` is what was ranked.
+    pub fn explain(&self, ask: &Ask<'_>, scored: &Scored) -> Explanation {
+        let scales = &self.scales;
+        let lexical = scored.lexical.map(|value| {
+            let question = self.question.as_ref();
+            let terms = question.map_or_else(Vec::new, |question| question.explain(scored.raw.doc));
+            let terms = terms.iter().map(term_node).collect();
+            let bm25 = f64::from(scored.raw.bm25.unwrap_or(0.0));
+            let sum = Explanation::node(bm25, "BM25, sum of the matched terms", terms);
+            let best = Explanation::leaf(scales.bm25_best, "best BM25 among the records allowed");
+            Explanation::node(value, "lexical = BM25 / best", vec![sum, best])
+        });
+        let vector = scored.vector.map(|value| {
+            let details = vec![
+                Explanation::leaf(f64::from(scored.raw.cosine.unwrap_or(0.0)), "cosine with the query"),
+                Explanation::leaf(scales.cosine_best.unwrap_or(0.0), "best cosine among the records allowed"),
+                Explanation::leaf(scales.cosine_floor, "floor: what counts as unrelated"),
+            ];
+            Explanation::node(value, "vector = (cosine - floor) / (best - floor), within 0 and 1", details)
+        });
+        let both = lexical.is_some() && vector.is_some();
+        let description = match (ask.fusion, both) {
+            (Fusion::Rrf, true) => {
+                "reciprocal ranks of both legs, k = 60, over the best attainable".to_owned()
+            }
+            (Fusion::Weighted, true) => {
+                let w = scales.lexical_weight(ask.weights);
+                format!("{w:.3} x lexical + {:.3} x vector", 1.0 - w)
+            }
+            _ if lexical.is_some() => "lexical alone: no vector to compare".to_owned(),
+            _ if vector.is_some() => "vector alone: no words to compare".to_owned(),
+            _ => "neither leg scored it".to_owned(),
+        };
+        Explanation::node(scored.score, description, lexical.into_iter().chain(vector).collect())
+    }
 }
 
 impl Index {
@@ -127,42 +163,6 @@ impl Index {
         };
         let (scored, scales) = fusion::fuse(&pool, ask.fusion, ask.weights, floor, mass);
         Ok(Ranking { scored, scales, lexical_found, vector_found, question })
-    }
-
-    /// The tree behind a score of [`Index::rank`] for the same question.
-    pub fn explain(&self, ask: &Ask<'_>, ranking: &Ranking<'_>, scored: &Scored) -> Explanation {
-        let scales = &ranking.scales;
-        let lexical = scored.lexical.map(|value| {
-            let question = ask.query.map(|query| self.lexical.question_among(query, ask.allowed));
-            let terms = question.map_or_else(Vec::new, |question| question.explain(scored.raw.doc));
-            let terms = terms.iter().map(term_node).collect();
-            let bm25 = f64::from(scored.raw.bm25.unwrap_or(0.0));
-            let sum = Explanation::node(bm25, "BM25, sum of the matched terms", terms);
-            let best = Explanation::leaf(scales.bm25_best, "best BM25 among the records allowed");
-            Explanation::node(value, "lexical = BM25 / best", vec![sum, best])
-        });
-        let vector = scored.vector.map(|value| {
-            let details = vec![
-                Explanation::leaf(f64::from(scored.raw.cosine.unwrap_or(0.0)), "cosine with the query"),
-                Explanation::leaf(scales.cosine_best.unwrap_or(0.0), "best cosine among the records allowed"),
-                Explanation::leaf(scales.cosine_floor, "floor: what counts as unrelated"),
-            ];
-            Explanation::node(value, "vector = (cosine - floor) / (best - floor), within 0 and 1", details)
-        });
-        let both = lexical.is_some() && vector.is_some();
-        let description = match (ask.fusion, both) {
-            (Fusion::Rrf, true) => {
-                "reciprocal ranks of both legs, k = 60, over the best attainable".to_owned()
-            }
-            (Fusion::Weighted, true) => {
-                let w = scales.lexical_weight(ask.weights);
-                format!("{w:.3} x lexical + {:.3} x vector", 1.0 - w)
-            }
-            _ if lexical.is_some() => "lexical alone: no vector to compare".to_owned(),
-            _ if vector.is_some() => "vector alone: no words to compare".to_owned(),
-            _ => "neither leg scored it".to_owned(),
-        };
-        Explanation::node(scored.score, description, lexical.into_iter().chain(vector).collect())
     }
 }
 

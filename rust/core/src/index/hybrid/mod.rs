@@ -317,7 +317,7 @@ impl HybridIndex {
                 id: self.ids.name(scored.raw.doc)?,
                 score: scored.score,
                 parts: Parts::of(scored),
-                explanation: search.explain.then(|| self.index.explain(&ask, &ranking, scored)),
+                explanation: search.explain.then(|| ranking.explain(&ask, scored)),
             })
         });
         Ok(hits.collect())
