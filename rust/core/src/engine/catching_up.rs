@@ -246,6 +246,21 @@ impl Engine {
         state
     }
 
+    /// Where the store is now, and whether the copy had to be brought there. One snapshot tells both where it is and what
+    /// the copy lacks, unless another thread is at that already, which is not waited for.
+    pub(super) fn keep_up(&self) -> Result<(Position, bool)> {
+        if let Ok(_turn) = self.catching_up.try_lock() {
+            let from = self.served.read().unwrap_or_else(PoisonError::into_inner).position();
+            if let Some(from) = from {
+                let embedder = self.embedder();
+                let (now, lag) = served::look(&self.store, &self.analyzer, embedder.as_deref(), from, BULK)?;
+                let changed = lag.map(|lag| self.follow(lag, now)).transpose()?.is_some();
+                return Ok((now, changed));
+            }
+        }
+        Ok((self.store.read(served::position)?, false))
+    }
+
     /// Applies the changes the copy lacks up to `wanted` at least; builds it first if need be.
     pub(super) fn catch_up(&self, wanted: Position) -> Result<()> {
         let _turn = lock(&self.catching_up);
@@ -255,6 +270,11 @@ impl Engine {
             Some(from) => served::lag(&self.store, &self.analyzer, embedder.as_deref(), from, BULK)?,
             None => Lag::Other,
         };
+        self.follow(lag, wanted)
+    }
+
+    /// The same for who knows what the copy lacks and has the right to change it.
+    fn follow(&self, lag: Lag, wanted: Position) -> Result<()> {
         match lag {
             Lag::Other => {}
             Lag::Few(update) => {

@@ -1,6 +1,7 @@
 //! The thread that takes care of the index of a handle which lives long enough for one.
 
 use super::Engine;
+use crate::files::fork;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -55,7 +56,7 @@ impl Keeper {
     pub(super) fn call(&self, engine: impl FnOnce() -> Engine) -> std::io::Result<()> {
         let mut running = lock(&self.running);
         if let Some(Running { pid, bell, .. }) = &*running {
-            if *pid == std::process::id() {
+            if *pid == fork::process_id() {
                 bell.ring();
             }
             return Ok(());
@@ -71,7 +72,7 @@ impl Keeper {
             engine.file_backlog();
         };
         let thread = std::thread::Builder::new().name("otolith-index".to_owned()).spawn(work)?;
-        *running = Some(Running { pid: std::process::id(), bell, thread });
+        *running = Some(Running { pid: fork::process_id(), bell, thread });
         Ok(())
     }
 
@@ -79,7 +80,7 @@ impl Keeper {
     /// no such thread.
     pub(super) fn stop(&self) {
         let Some(Running { pid, bell, thread }) = lock(&self.running).take() else { return };
-        if pid == std::process::id() {
+        if pid == fork::process_id() {
             bell.stop.store(true, Ordering::Release);
             bell.ring();
             let _ = thread.join();

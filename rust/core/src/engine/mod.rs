@@ -295,8 +295,15 @@ impl Engine {
     fn served(&self) -> Result<RwLockReadGuard<'_, Served>> {
         let (served, changed) = self.current()?;
         if changed {
+            let here = served.position();
             drop(served);
             self.take_care();
+            let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
+            // Taking care does not move it back, but healing begins it anew, and others may be at that now.
+            if here.zip(served.position()).is_some_and(|(here, now)| here.leads_to(now)) {
+                return Ok(served);
+            }
+            drop(served);
             return Ok(self.current()?.0);
         }
         if self.upkeep.watch.wants_look() {
@@ -307,8 +314,7 @@ impl Engine {
 
     /// The same without any care of the index, and whether anything had to be applied.
     fn current(&self) -> Result<(RwLockReadGuard<'_, Served>, bool)> {
-        let mut wanted = self.store.read(served::position)?;
-        let mut changed = false;
+        let (mut wanted, mut changed) = self.keep_up()?;
         loop {
             {
                 let served = self.served.read().unwrap_or_else(PoisonError::into_inner);

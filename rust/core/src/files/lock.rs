@@ -20,7 +20,7 @@ impl Drop for LockFile {
     /// Closing alone would leave the lock to a child that another thread is just starting, until that begins its own
     /// program: tests under load met a lock that nobody had any more.
     fn drop(&mut self) {
-        if self.pid == std::process::id() {
+        if self.pid == fork::process_id() {
             let _ = self.file.unlock();
         }
     }
@@ -72,7 +72,7 @@ impl LockFile {
         let registration = Some(fork::register(std::os::fd::AsRawFd::as_raw_fd(&file)));
         #[cfg(not(unix))]
         let registration = None;
-        Ok(Some(Self { _registration: registration, file, pid: std::process::id() }))
+        Ok(Some(Self { _registration: registration, file, pid: fork::process_id() }))
     }
 }
 

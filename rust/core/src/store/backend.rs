@@ -136,7 +136,7 @@ impl Backend {
         Ok(Self {
             _registration: registration,
             medium,
-            pid: std::process::id(),
+            pid: fork::process_id(),
             patience,
             note,
             noted: AtomicBool::new(false),
@@ -150,7 +150,7 @@ impl Backend {
         Self {
             _registration: None,
             medium: Medium::Memory(InMemoryBackend::new()),
-            pid: std::process::id(),
+            pid: fork::process_id(),
             patience: Patience::new(Duration::ZERO),
             note: None,
             noted: AtomicBool::new(false),
@@ -160,7 +160,7 @@ impl Backend {
     }
 
     fn check_process(&self) -> io::Result<()> {
-        if self.pid == std::process::id() {
+        if self.pid == fork::process_id() {
             return Ok(());
         }
         fork::null_inherited();
@@ -239,7 +239,7 @@ impl StorageBackend for Backend {
     }
 
     fn close(&self) -> io::Result<()> {
-        if self.pid != std::process::id() {
+        if self.pid != fork::process_id() {
             // The locks are the parent's.
             fork::null_inherited();
             return Ok(());

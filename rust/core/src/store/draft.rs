@@ -10,6 +10,7 @@ use super::sealed::{SealedChange, SealedEmbedding, SealedEpisode};
 use super::tables::OpenTables;
 use super::view::{ReadView, Source};
 use crate::error::{Error, Result};
+use crate::files::fork;
 use crate::ids::RecordId;
 use redb::{ConcurrencyMode, Database, Durability, TableDefinition};
 use std::fs::{self, File};
@@ -54,7 +55,7 @@ impl Draft {
         let context = place.context();
         let path = draft_path(&place.home);
         let file = create_draft(&path).map_err(|error| Context::new(&place.home, &place.home).io(error))?;
-        let pid = std::process::id();
+        let pid = fork::process_id();
         let mut draft = Self { db: None, path, context, pid, tidy_length: u64::MAX };
         let backend = place.backend(file, &Patience::new(place.lock_timeout), None);
         let mut builder = place.builder(ConcurrencyMode::ExclusiveWriter);
@@ -153,7 +154,7 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        if self.pid != std::process::id() {
+        if self.pid != fork::process_id() {
             // The draft of a forked child's parent, who goes on with it.
             std::mem::forget(self.db.take());
             return;

@@ -5,16 +5,14 @@ use super::failure::{self, Context};
 use super::file_system::file_system;
 use super::holder::{HolderNote, Tenure};
 use super::seal::seal;
-use super::tables::{self, FORMAT_VERSION, META, OLDEST_READER, OpenTables};
+use super::tables::{self, FORMAT_VERSION, META, OLDEST_READER, OpenTables, SnapshotTables};
 use super::view::{ReadView, Source};
 use super::{HANDOVER, Mode, STORE_FILE, StoreOptions};
 use crate::error::{Error, Result};
 use crate::files::fork;
 use crate::ids::RecordId;
 use crate::time::{Clock, SystemClock};
-use redb::{
-    Builder, ConcurrencyMode, Database, DatabaseError, ReadOnlyDatabase, ReadTransaction, ReadableDatabase,
-};
+use redb::{Builder, ConcurrencyMode, Database, DatabaseError, ReadOnlyDatabase, ReadableDatabase};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::mem::ManuallyDrop;
@@ -371,7 +369,7 @@ impl Place {
 
 impl Handle {
     fn new(db: Db, context: Context, identity: Identity, patience: Arc<Patience>) -> Self {
-        let pid = std::process::id();
+        let pid = fork::process_id();
         let db = ManuallyDrop::new(db);
         Self {
             db,
@@ -399,12 +397,12 @@ impl Handle {
     }
 
     /// A snapshot of the last commit of any process.
-    pub(super) fn begin_read(&self) -> Result<ReadTransaction> {
+    pub(super) fn begin_read(&self) -> Result<SnapshotTables> {
         let transaction = match &*self.db {
             Db::ReadOnly(db) => db.begin_read(),
             Db::Writable(db) => db.begin_read(),
         };
-        transaction.map_err(|e| self.context.fail(e))
+        transaction.map(SnapshotTables::of).map_err(|e| self.context.fail(e))
     }
 
     /// Whether the path still leads to the file that is open: one `stat`, about a microsecond.
@@ -441,9 +439,10 @@ impl Handle {
     /// Refuses what this version may not read; remembers a newer version that it may read but not write, and which
     /// store this is.
     fn check_format(&mut self, identity: Identity) -> Result<()> {
-        let transaction = self.begin_read()?;
-        let view = ReadView { source: Source::Snapshot(&transaction), context: &self.context };
-        if !transaction
+        let tables = self.begin_read()?;
+        let view = ReadView { source: Source::Snapshot(&tables), context: &self.context };
+        if !tables
+            .transaction
             .list_tables()
             .map_err(|e| self.context.fail(e))?
             .any(|table| redb::TableHandle::name(&table) == redb::TableHandle::name(&META))
@@ -483,7 +482,7 @@ impl Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if self.pid != std::process::id() {
+        if self.pid != fork::process_id() {
             // Closing would write to the file and release the parent's locks.
             fork::null_inherited();
             return;

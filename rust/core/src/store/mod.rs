@@ -251,7 +251,7 @@ impl Store {
             read_only,
             durability,
             in_memory: memory.is_some(),
-            pid: std::process::id(),
+            pid: fork::process_id(),
             lineage: Mutex::new(None),
             current: Mutex::new(memory.map(Arc::new)),
             writer: Mutex::new(None),
@@ -273,8 +273,8 @@ impl Store {
         self.flush(&self.wait())?;
         let handle = self.shared.handle()?;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            let transaction = handle.begin_read()?;
-            job(&ReadView { source: Source::Snapshot(&transaction), context: &handle.context })
+            let tables = handle.begin_read()?;
+            job(&ReadView { source: Source::Snapshot(&tables), context: &handle.context })
         }));
         let outcome = outcome.unwrap_or_else(|panic| Err(handle.context.panicked(&*panic)));
         self.shared.forget_dead(&handle);
@@ -404,7 +404,7 @@ impl Shared {
     }
 
     fn check_process(&self) -> Result<()> {
-        if self.pid == std::process::id() {
+        if self.pid == fork::process_id() {
             return Ok(());
         }
         fork::null_inherited();

@@ -17,8 +17,11 @@ use super::rows::{EmbedderRow, NO_EMBEDDER};
 use super::seal::seal;
 use crate::episode::Episode;
 use crate::ids::RecordId;
-use redb::{StorageError, Table, TableDefinition, TableError, WriteTransaction};
-use std::cell::{Cell, RefCell};
+use redb::{
+    Key, ReadOnlyTable, ReadTransaction, StorageError, Table, TableDefinition, TableError, Value,
+    WriteTransaction,
+};
+use std::cell::{Cell, OnceCell, RefCell};
 
 /// Version of the layout this build writes.
 pub const FORMAT_VERSION: u32 = 2;
@@ -59,6 +62,47 @@ pub(super) const META_HOME_EMBEDDER: &str = "home_embedder";
 /// The smallest and the largest 16 bytes, as ends of ranges over ids.
 pub(super) const ID_MIN: [u8; 16] = [0; 16];
 pub(super) const ID_MAX: [u8; 16] = [0xFF; 16];
+
+/// The tables of one snapshot, each opened when it is first asked for and then kept: opening one takes a search in the
+/// tree of tables, about as long as what is looked up in it.
+pub(super) struct SnapshotTables {
+    pub(super) transaction: ReadTransaction,
+    pub(super) episodes: OnceCell<ReadOnlyTable<Id, Bytes>>,
+    pub(super) cwd_index: OnceCell<ReadOnlyTable<CwdKey, Bytes>>,
+    pub(super) keys: OnceCell<ReadOnlyTable<NameKey, Bytes>>,
+    pub(super) embeddings: OnceCell<ReadOnlyTable<ChunkKey, Bytes>>,
+    pub(super) embedders: OnceCell<ReadOnlyTable<u32, Bytes>>,
+    pub(super) changes: OnceCell<ReadOnlyTable<u64, Bytes>>,
+    pub(super) meta: OnceCell<ReadOnlyTable<&'static str, Bytes>>,
+}
+
+impl SnapshotTables {
+    pub(super) fn of(transaction: ReadTransaction) -> Self {
+        Self {
+            transaction,
+            episodes: OnceCell::new(),
+            cwd_index: OnceCell::new(),
+            keys: OnceCell::new(),
+            embeddings: OnceCell::new(),
+            embedders: OnceCell::new(),
+            changes: OnceCell::new(),
+            meta: OnceCell::new(),
+        }
+    }
+
+    /// The table of `definition`, whose place is `cell`.
+    pub(super) fn table<'c, K: Key + 'static, V: Value + 'static>(
+        &self,
+        cell: &'c OnceCell<ReadOnlyTable<K, V>>,
+        definition: TableDefinition<'_, K, V>,
+    ) -> Result<&'c ReadOnlyTable<K, V>, TableError> {
+        if let Some(table) = cell.get() {
+            return Ok(table);
+        }
+        let table = self.transaction.open_table(definition)?;
+        Ok(cell.get_or_init(|| table))
+    }
+}
 
 /// Every table of one write transaction, opened once: redb hands out a table only once at a time.
 pub(super) struct OpenTables<'t> {

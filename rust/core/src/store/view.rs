@@ -6,17 +6,18 @@ use super::rows::{Change, EmbedderRow, EmbeddingRow};
 use super::seal::{Body, SealError, body_version, unseal};
 use super::tables::{
     self, CHANGES, CWD_INDEX, EMBEDDERS, EMBEDDINGS, EPISODES, ID_MAX, ID_MIN, KEYS, META, OpenTables,
+    SnapshotTables,
 };
 use crate::episode::{self, Episode, Scope};
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
 use crate::time::Moment;
-use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata};
+use redb::{ReadableTable, ReadableTableMetadata};
 use std::ops::{Bound, ControlFlow};
 
 /// Where a view reads from.
 pub(super) enum Source<'t> {
-    Snapshot(&'t ReadTransaction),
+    Snapshot(&'t SnapshotTables),
     Open(Box<OpenTables<'t>>),
 }
 
@@ -28,12 +29,13 @@ pub struct ReadView<'t> {
     pub(super) context: &'t Context,
 }
 
-/// Runs `$call` on one table, opened for this call in a snapshot, open already in a write transaction.
+/// Runs `$call` on one table, opened at its first use in a snapshot, open already in a write transaction.
 macro_rules! on_table {
     ($self:expr, $definition:ident, $field:ident, $table:ident => $call:expr) => {
         match &$self.source {
-            Source::Snapshot(transaction) => {
-                let $table = &transaction.open_table($definition).map_err(|e| $self.context.fail(e))?;
+            Source::Snapshot(tables) => {
+                let table = tables.table(&tables.$field, $definition);
+                let $table = table.map_err(|e| $self.context.fail(e))?;
                 $call
             }
             Source::Open(tables) => {

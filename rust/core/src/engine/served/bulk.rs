@@ -1,6 +1,6 @@
 //! Far behind the store: what changed becomes segments at once, instead of going through memory one by one.
 
-use super::follow::{Content, PAGE, Update, content, position, row, serving_in};
+use super::follow::{Content, PAGE, Row, Update, content, position, row, serving_in};
 use super::segment::{Segment, SegmentBuilder};
 use super::state::{Member, Snapshot, State};
 use super::{Position, Served};
@@ -77,24 +77,60 @@ pub(in crate::engine) fn lag(
     from: Position,
     most: usize,
 ) -> Result<Lag> {
-    let read = store.read(|view| {
-        let (now, count) = (position(view)?, view.count()?);
-        let Some(mut ids) = changed_since(view, from, now, count, most)? else { return Ok(None) };
-        let embedder = serving_in(view, handle)?;
-        let mut rows = Vec::new();
-        if ids.len() <= most {
-            let number = embedder.as_ref().map_or(NO_EMBEDDER, |e| e.number);
-            rows = std::mem::take(&mut ids).into_iter().map(|id| (id, row(view, number, id))).collect();
-        }
-        Ok(Some((Behind { position: now, count, embedder, ids }, rows)))
+    let lacked = store.read(|view| lacked(view, handle, from, position(view)?, most))?;
+    Ok(analysed(analyzer, lacked))
+}
+
+/// Where the store is now, and what a copy that goes up to `from` lacks, both from one snapshot; None when it is there.
+///
+/// # Errors
+/// Store errors.
+pub(in crate::engine) fn look(
+    store: &Store,
+    analyzer: &Analyzer,
+    handle: Option<&str>,
+    from: Position,
+    most: usize,
+) -> Result<(Position, Option<Lag>)> {
+    let (now, lacked) = store.read(|view| {
+        let now = position(view)?;
+        let lacked = (now != from).then(|| lacked(view, handle, from, now, most)).transpose()?;
+        Ok((now, lacked))
     })?;
-    let Some((behind, rows)) = read else { return Ok(Lag::Other) };
+    Ok((now, lacked.map(|lacked| analysed(analyzer, lacked))))
+}
+
+/// Records that changed, and the rows of them if they are few.
+type Lacked = (Behind, Vec<(RecordId, Result<Option<Row>>)>);
+
+/// What is read of a lag in the snapshot; None for [`Lag::Other`].
+fn lacked(
+    view: &ReadView<'_>,
+    handle: Option<&str>,
+    from: Position,
+    now: Position,
+    most: usize,
+) -> Result<Option<Lacked>> {
+    let count = view.count()?;
+    let Some(mut ids) = changed_since(view, from, now, count, most)? else { return Ok(None) };
+    let embedder = serving_in(view, handle)?;
+    let mut rows = Vec::new();
+    if ids.len() <= most {
+        let number = embedder.as_ref().map_or(NO_EMBEDDER, |e| e.number);
+        rows = std::mem::take(&mut ids).into_iter().map(|id| (id, row(view, number, id))).collect();
+    }
+    Ok(Some((Behind { position: now, count, embedder, ids }, rows)))
+}
+
+/// The same with what is done outside of it, so that the snapshot is short.
+fn analysed(analyzer: &Analyzer, lacked: Option<Lacked>) -> Lag {
+    let Some((behind, rows)) = lacked else { return Lag::Other };
     if !behind.ids.is_empty() {
-        return Ok(Lag::Many(behind));
+        return Lag::Many(behind);
     }
     let records = rows.into_iter().map(|(id, row)| (id, content(analyzer, id, row))).collect();
     let Behind { position, count, embedder, .. } = behind;
-    Ok(Lag::Few(Update { position, count, embedder, records }))
+    Lag::Few(Update { position, count, embedder, records })
 }
 
 /// The records that changed after `from`, each once: as the feed names them, or in order of their ids if they are more

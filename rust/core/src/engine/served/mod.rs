@@ -9,7 +9,7 @@ mod follow;
 mod segment;
 mod state;
 
-pub(super) use bulk::{Behind, Lag, bulk, in_memory, lag};
+pub(super) use bulk::{Behind, Lag, bulk, in_memory, lag, look};
 pub(super) use delta::{Record, VectorState};
 pub(super) use follow::{Position, build, position, scan, serving};
 pub(super) use segment::{Merge, Segment, SegmentBuilder};

@@ -261,7 +261,7 @@ pub(super) fn rows_of(store: &Store) -> Result<Rows> {
 }
 
 fn all_rows(view: &ReadView<'_>, rows: &mut Rows) -> Result<()> {
-    let Source::Snapshot(transaction) = &view.source else { unreachable!("read views are snapshots") };
+    let Source::Snapshot(tables) = &view.source else { unreachable!("read views are snapshots") };
     let mut add = |table: &'static str, key: Vec<u8>, value: &[u8]| -> Result<()> {
         let (_, body) = seal::unseal(table, &key, value)
             .map_err(|error| view.context.corrupt(format!("{table}: {error:?}")))?;
@@ -271,7 +271,7 @@ fn all_rows(view: &ReadView<'_>, rows: &mut Rows) -> Result<()> {
     };
     macro_rules! each_row {
         ($definition:ident, $name:literal, $key:pat => $bytes:expr) => {
-            let table = transaction.open_table($definition).map_err(|e| view.context.fail(e))?;
+            let table = tables.transaction.open_table($definition).map_err(|e| view.context.fail(e))?;
             for row in table.iter().map_err(|e| view.context.fail(e))? {
                 let (key, value) = row.map_err(|e| view.context.fail(e))?;
                 let $key = key.value();
