@@ -142,12 +142,12 @@ impl Store {
     fn try_backup(&self, place: &Place, progress: &mut Progress<'_>) -> Result<BackedUp> {
         let mut draft = Draft::create(place)?;
         let mut copier = Copier::copy(self, &draft, progress)?;
-        draft.tidy()?;
         copier.catch_up(self, &draft, &mut || false)?;
         let (records, last_sequence) = self.read(|view| {
             copier.settle(view, &draft, view.generation()?)?;
             Ok((view.count()?, view.last_sequence()?))
         })?;
+        draft.tighten()?;
         draft.finish()?;
         let context = Context::new(&place.home, &place.path);
         let bytes = fs::metadata(draft.path()).map_err(|error| context.io(error))?.len();

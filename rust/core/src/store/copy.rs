@@ -88,7 +88,7 @@ impl Copier {
             })?;
             let Some(last) = page.last() else { return Ok(()) };
             after = Some(last.episode.id);
-            draft.write(|tables| page.iter().try_for_each(|row| tables.put_episode(row)))?;
+            draft.write(|tables| tables.append_episodes(&page))?;
             report(page.len())?;
         }
     }
@@ -106,13 +106,14 @@ impl Copier {
                 view.sealed_embeddings_after(after.as_ref(), PAGE_BYTES)
             })?;
             draft.write(|tables| {
+                let mut kept = Vec::with_capacity(page.len());
                 for row in &page {
                     // One whose record is gone was forgotten since the records were read.
                     if tables.contains(row.id)? {
-                        tables.put_embedding(row)?;
+                        kept.push(row);
                     }
                 }
-                Ok(())
+                tables.append_embeddings(kept.into_iter())
             })?;
             let copied = page.iter().map(|vector| vector.rows.len()).sum();
             after = page.pop();
@@ -140,12 +141,12 @@ impl Copier {
                 after = last.change.sequence;
                 let known = page.iter().filter(|row| row.change.sequence <= self.sequence);
                 if copying {
-                    let mut kept = known.filter(|row| {
+                    let kept = known.filter(|row| {
                         let change = &row.change;
                         let is_last = self.last[&change.id] == change.sequence;
                         is_last && (change.operation != Operation::Delete || change.sequence == self.sequence)
                     });
-                    draft.write(|tables| kept.try_for_each(|row| tables.put_change(row, None)))?;
+                    draft.write(|tables| tables.append_changes(kept))?;
                 } else {
                     self.last.extend(known.map(|row| (row.change.id, row.change.sequence)));
                 }

@@ -7,7 +7,7 @@
 use super::failure::Context;
 use super::handle::{Place, create_draft, draft_path};
 use super::sealed::{SealedChange, SealedEmbedding, SealedEpisode};
-use super::tables::OpenTables;
+use super::tables::{self, OpenTables};
 use super::view::{ReadView, Source};
 use crate::error::{Error, Result};
 use crate::files::fork;
@@ -99,13 +99,34 @@ impl Draft {
         Ok(result)
     }
 
-    /// Moves what lies far behind to the front and makes all of it durable: the file has no empty stretches then (as
-    /// large as half of it, measured) and the end is short. Room is left for what is still to come: a file without any
-    /// grows to twice its length with the next page.
+    /// Whether more than one part in `parts` of the file is empty: redb doubles a file that grows. Closing the gaps takes
+    /// as long as all the copying before it.
+    fn is_loose(&self, parts: u64) -> Result<bool> {
+        let Some(db) = &self.db else { return Ok(false) };
+        let context = &self.context;
+        let transaction = db.begin_write().map_err(|e| context.fail(e))?;
+        let used = transaction.stats().map_err(|e| context.fail(e))?.allocated_pages() * PAGE;
+        transaction.abort().map_err(|e| context.fail(e))?;
+        Ok(used + self.length()? / parts < self.length()?)
+    }
+
+    /// Makes the file as short as it can be, unless that is less than a fifth, once the draft is complete.
+    pub(super) fn tighten(&mut self) -> Result<()> {
+        if self.is_loose(5)?
+            && let Some(db) = &mut self.db
+        {
+            db.compact().map_err(|e| self.context.fail(e))?;
+        }
+        Ok(())
+    }
+
+    /// The same, unless that is next to nothing, for a draft that something is still to come to. Room is left for that: a file without any grows to twice
+    /// its length with the next page.
     pub(super) fn tidy(&mut self) -> Result<()> {
         const ROOM: TableDefinition<'static, u32, &[u8]> = TableDefinition::new("room");
-        let length = self.length()?;
-        let Some(db) = &mut self.db else { return Ok(()) };
+        let (length, loose) = (self.length()?, self.is_loose(32)?);
+        self.tidy_length = length;
+        let Some(db) = self.db.as_mut().filter(|_| loose) else { return Ok(()) };
         let context = &self.context;
         let pages = (length / PAGE / ROOM_SHARE).clamp(LEAST_ROOM, MOST_ROOM) as u32;
         let filled = |db: &Database| -> Result<(), redb::Error> {
@@ -196,6 +217,38 @@ impl DraftTables<'_> {
         let embedders = self.read.embedders()?;
         tables.remove_embeddings(&embedders, id).map_err(|e| self.context.fail(e))?;
         Ok(true)
+    }
+
+    /// Writes records that come after all that are there, in order: three times as fast as one by one.
+    pub(super) fn append_episodes(&self, rows: &[SealedEpisode]) -> Result<()> {
+        let tables = self.read.tables()?;
+        let stored = rows.iter().map(|row| (row.episode.id.as_bytes(), row.value.as_slice()));
+        tables::append(&tables.episodes, stored).map_err(|e| self.context.fail(e))?;
+        for SealedEpisode { episode, .. } in rows {
+            tables.put_dir(episode).map_err(|e| self.context.fail(e))?;
+            tables.put_key(episode).map_err(|e| self.context.fail(e))?;
+        }
+        Ok(())
+    }
+
+    /// Writes the rows of vectors that come after all that are there, in order.
+    pub(super) fn append_embeddings<'r>(
+        &self,
+        vectors: impl Iterator<Item = &'r SealedEmbedding>,
+    ) -> Result<()> {
+        let rows = vectors.flat_map(|vector| {
+            let row = |(number, value): &'r (u32, Vec<u8>)| {
+                ((vector.embedder, vector.id.as_bytes(), *number), value.as_slice())
+            };
+            vector.rows.iter().map(row)
+        });
+        tables::append(&self.read.tables()?.embeddings, rows).map_err(|e| self.context.fail(e))
+    }
+
+    /// Writes rows of `changes` that come after all that are there, in order.
+    pub(super) fn append_changes<'r>(&self, rows: impl Iterator<Item = &'r SealedChange>) -> Result<()> {
+        let rows = rows.map(|row| (row.change.sequence, row.value.as_slice()));
+        tables::append(&self.read.tables()?.changes, rows).map_err(|e| self.context.fail(e))
     }
 
     /// Writes the rows of one vector.

@@ -85,15 +85,18 @@ impl ReadView<'_> {
     ) -> Result<Vec<SealedEpisode>> {
         let edge = after.map(|id| *id.as_bytes());
         let low = edge.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let (mut rows, mut read) = (Vec::new(), 0);
+        let (mut rows, mut read, mut last) = (Vec::new(), 0, after);
         on_table!(self, EPISODES, episodes, table => {
             let range = table.range::<&[u8; 16]>((low, Bound::Unbounded)).map_err(|e| self.context.fail(e))?;
             for row in range {
                 let (key, value) = row.map_err(|e| self.context.fail(e))?;
                 let value = value.value().to_vec();
                 read += value.len();
-                let episode = self.decode_episode(self.id(key.value())?, &value)?;
-                rows.push(SealedEpisode::of(episode, value)?);
+                let id = self.id(key.value())?;
+                if last.replace(id).is_some_and(|behind| id <= behind) {
+                    return Err(self.out_of_order("episodes"));
+                }
+                rows.push(SealedEpisode::of(self.decode_episode(id, &value)?, value)?);
                 if read >= bytes {
                     break;
                 }
@@ -129,6 +132,7 @@ impl ReadView<'_> {
         bytes: usize,
     ) -> Result<Vec<SealedEmbedding>> {
         let (mut all, mut read, mut joiner) = (Vec::new(), 0, Joiner::default());
+        let mut last = None;
         // Of the vector that is being joined.
         let mut rows = Vec::new();
         let mut joined = |(chunk, row): Joined<Error>, rows: Vec<(u32, Vec<u8>)>| -> Result<()> {
@@ -149,6 +153,10 @@ impl ReadView<'_> {
             for row in range {
                 let (key, value) = row.map_err(|e| self.context.fail(e))?;
                 let (embedder, id, number) = key.value();
+                let place = (embedder, *id, number);
+                if last.replace(place).is_some_and(|behind| place <= behind) {
+                    return Err(self.out_of_order("embeddings"));
+                }
                 let value = value.value().to_vec();
                 let part = self.decode_part(key.value(), &value)?;
                 if let Some(done) = joiner.next((embedder, *id, number), Ok(part)) {
@@ -174,10 +182,14 @@ impl ReadView<'_> {
             let range = table
                 .range::<u64>((Bound::Excluded(sequence), Bound::Unbounded))
                 .map_err(|e| self.context.fail(e))?;
+            let mut last = sequence;
             let decode = |row: Result<_, redb::StorageError>| {
                 let (key, value): (redb::AccessGuard<'_, u64>, redb::AccessGuard<'_, &[u8]>) =
                     row.map_err(|e| self.context.fail(e))?;
                 let (number, value) = (key.value(), value.value().to_vec());
+                if number <= std::mem::replace(&mut last, number) {
+                    return Err(self.out_of_order("changes"));
+                }
                 let body = self.open("changes", &number.to_le_bytes(), &value, || number.to_string())?;
                 let change = Change::parse(number, body);
                 let change = change.ok_or_else(|| self.damaged("changes", &number.to_string()))?;

@@ -412,7 +412,7 @@ impl<'t> ReadView<'t> {
 
     /// Rows come in the order of their keys. Others mean pages that are whole and not where they were written; such
     /// pages may lead back to each other, and the walk would never end.
-    fn out_of_order(&self, table: &str) -> Error {
+    pub(super) fn out_of_order(&self, table: &str) -> Error {
         self.context
             .corrupt(format!("table {table}: rows out of order, so a page is not where it was written"))
     }

@@ -9,7 +9,7 @@ use super::view::{ReadView, Source};
 use crate::episode::{Episode, Scope};
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
-use redb::ReadableTable;
+use redb::{CursorError, ReadableTable};
 use std::hash::{BuildHasher, RandomState};
 use std::ops::Deref;
 
@@ -17,6 +17,8 @@ use std::ops::Deref;
 pub struct WriteView<'t> {
     read: ReadView<'t>,
     sequence: u64,
+    /// The rows of `changes` from `first_sequence` on, written together at the end.
+    log: Vec<Vec<u8>>,
     first_sequence: u64,
     changed: bool,
     /// Random number of this transaction, in each of its changes.
@@ -37,7 +39,7 @@ impl<'t> WriteView<'t> {
         let sequence = read.last_sequence()?;
         // Seeded by the system anew for every state.
         let nonce = RandomState::new().hash_one(sequence);
-        Ok(Self { read, sequence, first_sequence: sequence, changed: false, nonce })
+        Ok(Self { read, sequence, log: Vec::new(), first_sequence: sequence, changed: false, nonce })
     }
 
     /// To be called before each job of the transaction.
@@ -234,6 +236,11 @@ impl<'t> WriteView<'t> {
             self.set_meta(tables::META_OLDEST_READER, &OLDEST_READER.to_le_bytes())?;
         }
         if self.sequence != self.first_sequence {
+            let rows = (self.first_sequence + 1..).zip(&self.log);
+            tables::append(&self.read.tables_to_write()?.changes, rows).map_err(|error| match error {
+                CursorError::UnorderedKey => self.read.out_of_order("changes"),
+                error => self.read.context.fail(error),
+            })?;
             let sequence = self.sequence;
             self.set_meta(tables::META_LAST_SEQUENCE, &sequence.to_le_bytes())?;
         }
@@ -247,8 +254,9 @@ impl<'t> WriteView<'t> {
             &sequence.to_le_bytes(),
             &Change::body(operation, RecordKind::Episode, id, self.nonce),
         );
-        let mut table = self.read.tables_to_write()?.changes.borrow_mut();
-        table.insert(sequence, value.as_slice()).map_err(|e| self.read.context.fail(e))?;
+        // Marks the job as one that wrote.
+        self.read.tables_to_write()?;
+        self.log.push(value);
         self.sequence = sequence;
         self.changed = true;
         Ok(())
