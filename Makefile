@@ -102,7 +102,7 @@ $(VENV)/.made:
 
 $(VENV)/.test: $(VENV)/.made pyproject.toml
 	@echo "== Installing what the tests need"
-	$(BIN)/python -m pip install --quiet --group test --group embedder
+	$(BIN)/python -m pip install --quiet --group test --group embedder --group adapters
 	@touch $@
 
 $(VENV)/.compare: $(VENV)/.made pyproject.toml

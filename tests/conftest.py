@@ -18,12 +18,13 @@ from embedding_server import EmbeddingServer
 @pytest.fixture(autouse=True)
 def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.startswith(("OTOLITH_", "XDG_")):
+        if name.startswith(("OTOLITH_", "XDG_", "HF_", "HUGGINGFACE_", "SENTENCE_TRANSFORMERS_", "OLLAMA_")):
             monkeypatch.delenv(name)
     world = tmp_path / "user"
     work = world / "work"
     work.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(world))
+    monkeypatch.setenv("FASTEMBED_CACHE_PATH", str(world / "fastembed"))
     monkeypatch.chdir(work)
 
 

@@ -1,4 +1,4 @@
-"""A real HTTP server that speaks OpenAI's `/embeddings` and plays the failures servers are known for."""
+"""A real HTTP server that speaks as OpenAI's and Ollama's do, and plays the failures they are known for."""
 
 from __future__ import annotations
 
@@ -55,6 +55,20 @@ def good(request: dict[str, Any]) -> Answer:
     return embeddings([vector(text) for text in request["input"]])
 
 
+def ollama_rows(rows: list[Any]) -> Answer:
+    return Answer(200, {"model": "toy", "embeddings": rows, "total_duration": 1, "prompt_eval_count": 1})
+
+
+def ollama(request: dict[str, Any]) -> Answer:
+    """A good answer of Ollama's, which cuts vectors itself when it is told to."""
+    rows = [vector(text) for text in request["input"]]
+    return ollama_rows([row[: request.get("dimensions", DIM)] for row in rows])
+
+
+def ollama_error(status: int, message: str) -> Answer:
+    return Answer(status, {"error": message})
+
+
 def as_base64(row: list[float]) -> str:
     return base64.b64encode(np.asarray(row, dtype="<f4").tobytes()).decode()
 
@@ -64,6 +78,7 @@ class EmbeddingServer:
 
     def __init__(self) -> None:
         self.play: Callable[[dict[str, Any]], Answer | None] = good
+        self.path = "/v1/embeddings"
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.peers: set[tuple[str, int]] = set()
@@ -79,8 +94,8 @@ class EmbeddingServer:
                 outer.requests.append(request)
                 outer.peers.add(self.client_address)
                 outer.headers.append(dict(self.headers.items()))
-                if self.path != "/v1/embeddings":
-                    answer: Answer | None = error(404, "unknown route")
+                if self.path != outer.path:
+                    answer: Answer | None = Answer(404, b"404 page not found")
                 else:
                     answer = outer.play(request)
                 if answer is None:  # the connection breaks

@@ -199,7 +199,8 @@ def test_completion_of_commands_and_options(cli: Cli) -> None:
     assert "--expect" in complete("otolith update --", 2)
     assert complete("otolith recall --fusion ", 3) == ["weighted", "rrf"]
     assert complete("otolith recall --legs v", 3) == ["vector"]
-    assert complete("otolith config set embedder", 3) == ["embedder", "embedder_url", "embedder_key"]
+    names = ["embedder", "embedder_url", "embedder_key", "embedder_prompt", "embedder_dim"]
+    assert complete("otolith config set embedder", 3) == names
     assert complete("otolith config get ho", 3) == ["home"]
     assert "home" not in complete("otolith config set ho", 3)
     assert complete("otolith help re", 2) == ["remember", "recall"]

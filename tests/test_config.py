@@ -110,7 +110,10 @@ def test_no_color_is_a_setting_like_others(user: Path, monkeypatch: pytest.Monke
     "spec",
     [
         "none", "auto", "hash:8", "hash:4096", "openai:nomic-embed-text:latest", "openai:e5?prompt=none",
-        "python:my.module:name.part",
+        "python:my.module:name.part", "ollama:bge-m3?keep_alive=30m", "openai:a?b",
+        "openai:m?prompt=e5&dim=64",
+        "fastembed:BAAI/bge-small-en-v1.5", "sentence-transformers:/models/mine?dim=256", "st:a/b",
+        "model2vec:~/potion", "openai:m?prompt=passage%3A%20,query%3A%20",
     ],
 )  # fmt: skip
 def test_specs_of_embedders(user: Path, monkeypatch: pytest.MonkeyPatch, spec: str) -> None:
@@ -125,7 +128,9 @@ def test_specs_of_embedders(user: Path, monkeypatch: pytest.MonkeyPatch, spec: s
         "NONE", "magic", "hash", "hash:", "hash:x", "hash:7", "hash:4097", "hash:256:python:evil", "hash:-8",
         "openai", "openai:", "openai: ", "openai:?prompt=none", "openai:m?prompt=nope",
         "python:", "python:module",
-        "python::name", "python:module:", "python:a:b:c", "fastembed:x", "none\u2028openai:x",
+        "python::name", "python:module:", "python:a:b:c", "fastembed:", "llama:x",
+        "openai:m?dim=0", "openai:m?dim=x", "openai:m?dim=8&dim=9", "openai:m?dim=8&x=1", "openai:m?prompt=",
+        "openai:m?dim=65537", "ollama:?dim=8", "openai:m?prompt=a,b,c", "none\u2028openai:x",
     ],
 )  # fmt: skip
 def test_what_is_no_spec_is_refused_where_it_stands(
@@ -141,6 +146,39 @@ def test_what_is_no_spec_is_refused_where_it_stands(
     monkeypatch.setenv("OTOLITH_EMBEDDER", spec)
     with pytest.raises(InvalidInput, match="OTOLITH_EMBEDDER: expected"):
         config.resolve()
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ('"e5"', "e5"),
+        ('"passage%3A%20,query%3A%20"', "e5"),
+        ('{ document = "passage: ", query = "query: " }', "e5"),
+        ('{ query = "找：" }', ",%E6%89%BE%EF%BC%9A"),
+        ('{ document = "", query = "" }', "none"),
+        ('"poem"', None),
+        ("{}", None),
+        ('{ question = "x" }', None),
+        ("{ query = 5 }", None),
+        ("5", None),
+    ],
+)
+def test_prompt_forms(user: Path, written: str, meant: str | None) -> None:
+    home = home_with(user / "mine", f"embedder_prompt = {written}\n")
+    if meant is None:
+        with pytest.raises(InvalidInput, match=r"mine/config\.toml:1: embedder_prompt: expected"):
+            config.resolve(home=home)
+    else:
+        assert config.resolve(home=home).get("embedder_prompt") == meant
+
+
+@pytest.mark.parametrize(("raw", "meant"), [("256", 256), (64, 64), ("0", None), (True, None), (2.5, None)])
+def test_widths_that_vectors_are_cut_to(user: Path, raw: object, meant: int | None) -> None:
+    if meant is None:
+        with pytest.raises(InvalidInput, match="expected a dim from 1 to 65536"):
+            config.resolve(flags={"embedder_dim": raw})
+    else:
+        assert config.resolve(flags={"embedder_dim": raw}).get("embedder_dim") == meant
 
 
 def test_widths_are_those_of_the_hash_embedder() -> None:
@@ -225,6 +263,12 @@ def test_key_is_never_shown(user: Path, monkeypatch: pytest.MonkeyPatch) -> None
         ("embedder", "openai:text-embedding-3-small"),
         ("embedder_url", "http://evil.example/v1"),
         ("embedder_key", "sk-evil"),
+        ("embedder", "ollama:evil"),
+        ("embedder", "fastembed:BAAI/bge-small-en-v1.5"),
+        ("embedder", "sentence-transformers:./evil"),
+        ("embedder", "model2vec:./evil"),
+        ("embedder_prompt", "e5"),
+        ("embedder_dim", "8"),
         ("log", "debug"),
     ],
 )

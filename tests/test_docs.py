@@ -11,7 +11,7 @@ import pytest
 from otolith.config import SETTINGS
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "CONTRIBUTING.md"]
+PAGES = ["README.md", "CONTRIBUTING.md", "docs/embedders.md"]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

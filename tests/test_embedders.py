@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from otolith import EmbedderError, EmbedderUnavailable, InvalidInput
 from otolith.embedders import resolve, wrap
 from otolith.embedders.base import checked_row, document_rows, query_vector
-from otolith.embedders.prompts import PROMPTS, prompt_for
+from otolith.embedders.languages import cjk_share, english_only
+from otolith.embedders.prompts import PROMPTS, check_form, custom, prompt_for, prompt_of
 
 
 def test_none_is_none() -> None:
@@ -80,6 +81,17 @@ def test_hash_puts_like_texts_together() -> None:
         ("nomic-embed-text:v1.5", "nomic"),
         ("BAAI/bge-small-en-v1.5", "bge-en"),
         ("BAAI/bge-small-zh-v1.5", "none"),
+        ("BAAI/bge-large-zh", "bge-zh"),
+        ("intfloat/e5-mistral-7b-instruct", "e5-instruct"),
+        ("Alibaba-NLP/gte-Qwen2-1.5B-instruct", "e5-instruct"),
+        ("Alibaba-NLP/gte-multilingual-base", "none"),
+        ("nomic-ai/nomic-embed-text-v2-moe", "nomic"),
+        ("snowflake-arctic-embed:33m", "bge-en"),
+        ("Snowflake/snowflake-arctic-embed-m-v1.5", "bge-en"),
+        ("Snowflake/snowflake-arctic-embed-l-v2.0", "query"),
+        ("snowflake-arctic-embed2", "query"),
+        ("google/embeddinggemma-300m", "gemma"),
+        ("minishlab/potion-base-8M", "none"),
         ("bge-m3", "none"),
         ("Qwen/Qwen3-Embedding-0.6B", "qwen3"),
         ("mxbai-embed-large", "bge-en"),
@@ -92,6 +104,99 @@ def test_hash_puts_like_texts_together() -> None:
 def test_prompts_follow_the_model(model: str, form: str) -> None:
     assert prompt_for(model) == form
     assert form in PROMPTS
+
+
+@pytest.mark.parametrize(
+    ("spec", "mark"),
+    [
+        ("hash:64", "hash:64|prompt=none|text=v1"),
+        ("openai:bge-m3", "openai:bge-m3|prompt=none|text=v1"),
+        ("openai:e5-small", "openai:e5-small|prompt=e5|text=v1"),
+        ("openai:e5-small?prompt=none", "openai:e5-small?prompt=none|prompt=none|text=v1"),
+        ("openai:e5-small?prompt=e5", "openai:e5-small?prompt=e5|prompt=e5|text=v1"),
+        ("openai:a?b", "openai:a?b|prompt=none|text=v1"),
+        ("openai:bge-m3?dim=64", "openai:bge-m3?dim=64|prompt=none|text=v1"),
+        ("openai:e5?dim=64&prompt=none", "openai:e5?prompt=none&dim=64|prompt=none|text=v1"),
+        ("ollama:nomic-embed-text", "ollama:nomic-embed-text|prompt=nomic|text=v1"),
+        ("ollama:x?keep_alive=1h", "ollama:x|prompt=none|text=v1"),
+        ("openai:x?prompt=a%20b,", "openai:x?prompt=a%20b,|prompt=a%20b,|text=v1"),
+    ],
+)
+def test_fingerprints_stay_what_they_are(spec: str, mark: str) -> None:
+    """Vectors are stored under them: a changed one makes those of every home foreign."""
+    embedder = resolve(spec, url="http://127.0.0.1:9/v1")
+    assert embedder is not None
+    assert embedder.fingerprint == mark
+
+
+def test_prompts_by_argument() -> None:
+    def mark(spec: str, **options: Any) -> str:
+        embedder = resolve(spec, url="http://127.0.0.1:9/v1", **options)
+        assert embedder is not None
+        return embedder.fingerprint.partition("|text")[0]
+
+    assert mark("openai:x", prompt="e5") == "openai:x?prompt=e5|prompt=e5"
+    assert mark("openai:x", prompt=("passage: ", "query: ")) == "openai:x?prompt=e5|prompt=e5"
+    assert mark("openai:x", prompt=("", "q|&?,")) == "openai:x?prompt=,q%7C%26%3F%2C|prompt=,q%7C%26%3F%2C"
+    assert mark("openai:e5", prompt="e5") == "openai:e5|prompt=e5"  # as it is anyway
+    assert mark("openai:e5?prompt=nomic", prompt="none") == "openai:e5?prompt=nomic|prompt=nomic"
+    assert mark("openai:x", dim=9) == "openai:x?dim=9|prompt=none"
+    for wrong in ({"prompt": "poem"}, {"prompt": ("a",)}, {"dim": 0}, {"dim": True}, {"dim": "9x"}):
+        with pytest.raises(InvalidInput) as caught:
+            mark("openai:x", **wrong)
+        assert caught.value.field == "embedder"
+
+
+@given(st.text(), st.text())
+def test_any_words_make_a_form_that_gives_them_back(document: str, query: str) -> None:
+    try:
+        form = custom(document, query)
+    except UnicodeEncodeError:
+        return  # lone surrogates
+    assert prompt_of(form) == (document, query)
+    if len(form) <= 1000:
+        assert check_form(form) == form
+    assert not set("|&?=#") & set(form)
+
+
+@pytest.mark.parametrize(
+    ("model", "english"),
+    [
+        ("all-minilm", True),
+        ("sentence-transformers/all-MiniLM-L6-v2", True),
+        ("BAAI/bge-small-en-v1.5", True),
+        ("BAAI/bge-small-zh-v1.5", False),
+        ("bge-m3", False),
+        ("nomic-embed-text", True),
+        ("nomic-embed-text:v1.5", True),
+        ("nomic-ai/nomic-embed-text-v2-moe", False),
+        ("mxbai-embed-large", True),
+        ("intfloat/e5-small-v2", True),
+        ("intfloat/multilingual-e5-small", False),
+        ("thenlper/gte-base", True),
+        ("thenlper/gte-base-zh", False),
+        ("Alibaba-NLP/gte-multilingual-base", False),
+        ("snowflake-arctic-embed:33m", True),
+        ("Snowflake/snowflake-arctic-embed-m-v1.5", True),
+        ("Snowflake/snowflake-arctic-embed-m-v2.0", False),
+        ("snowflake-arctic-embed2", False),
+        ("minishlab/potion-base-8M", True),
+        ("minishlab/potion-multilingual-128M", False),
+        ("paraphrase-multilingual-MiniLM-L12-v2", False),
+        ("Qwen3-Embedding-0.6B", False),
+        ("text-embedding-3-small", False),
+        ("my-own", False),
+    ],
+)
+def test_models_that_know_english_only(model: str, english: bool) -> None:
+    assert english_only(model) is english
+
+
+def test_the_share_of_chinese_japanese_and_korean() -> None:
+    assert cjk_share([]) == cjk_share(["123 !?"]) == 0.0
+    assert cjk_share(["abcd", "数据"]) == pytest.approx(1 / 3)
+    assert cjk_share(["ひらカタ한글漢字"]) == 1.0
+    assert cjk_share(["Ünïcödé Ελληνικά Русский"]) == 0.0
 
 
 class Chain:
@@ -240,6 +345,23 @@ def test_a_wrong_count_is_asked_again_one_by_one() -> None:
     rows = document_rows(embedder, ["a", "lost", "abc"])
     assert isinstance(rows[1], str)
     assert rows[2] == pytest.approx(np.array([1, 3]) / 10**0.5)
+
+
+def test_any_embedder_may_be_cut() -> None:
+    cut = resolve(lambda texts: [[3.0, 4.0, float(len(text))] for text in texts], dim=2)
+    assert cut is not None
+    assert cut.dim == 2
+    assert cut.fingerprint.endswith("|dim=2")
+    assert document_rows(cut, ["a"])[0] == pytest.approx([0.6, 0.8])
+    assert query_vector(cut, "abc") == pytest.approx([0.6, 0.8])
+    assert cut.embed_documents(["a", "b"]).shape == (2, 2)
+    wide = resolve(lambda texts: [[1.0] for _ in texts], dim=2)
+    assert wide is not None
+    with pytest.raises(EmbedderError, match="gives 1 numbers, fewer than dim=2"):
+        document_rows(wide, ["a"])
+    zeros = resolve(lambda texts: [[0.0, 0.0, 1.0] for _ in texts], dim=2)
+    assert zeros is not None
+    assert "zeros" in str(document_rows(zeros, ["a"])[0])
 
 
 def test_an_exception_is_an_embedder_error_with_its_cause() -> None:

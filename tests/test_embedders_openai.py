@@ -167,6 +167,56 @@ def test_encoding_format_is_left_out_when_it_is_not_liked(
     assert ["encoding_format" in request for request in server.requests] == [True, False, False]
 
 
+def test_dimensions_are_sent_only_when_they_are_asked_for(server: EmbeddingServer) -> None:
+    """A server refuses the field for models that were not trained for it."""
+
+    def whole(request: dict[str, Any]) -> Answer:
+        if "dimensions" in request:
+            return error(400, 'Model "toy" does not support matryoshka representation')
+        return good(request)
+
+    row = np.array(vector("a"))[:8]
+    wanted = row / np.linalg.norm(row)
+    shorter = make(server, "toy?dim=8")
+    assert shorter.dim == 8
+    server.play = lambda request: embeddings([vector(text)[:8] for text in request["input"]])
+    assert document_rows(shorter, ["a"])[0] == pytest.approx(wanted, abs=1e-6)
+    assert server.requests[-1]["dimensions"] == 8
+    server.play = whole
+    refused = make(server, "toy?dim=8")
+    for _ in range(2):
+        assert document_rows(refused, ["a"])[0] == pytest.approx(wanted, abs=1e-6)
+    assert ["dimensions" in request for request in server.requests[-3:]] == [True, False, False]
+    plain = make(server)
+    document_rows(plain, ["a"])
+    assert "dimensions" not in server.requests[-1]
+    wide = make(server, "toy?dim=99")
+    with pytest.raises(EmbedderError, match="gives 64 numbers, fewer than dim=99"):
+        document_rows(wide, ["a"])
+    for embedder in (shorter, refused, plain, wide):
+        embedder.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "later"),
+    [
+        (error(429, "slow down", Retry_After="90"), 90.0),
+        (error(503, "loading", Retry_After="0"), 0.0),
+        (error(504, "gateway"), 5.0),
+        (error(502, "gateway"), 5.0),
+        (error(401, "key"), None),
+        (error(404, "model"), None),
+    ],
+)
+def test_errors_say_when_asking_again_may_help(
+    server: EmbeddingServer, embedder: Embedder, answer: Answer, later: float | None
+) -> None:
+    server.play = lambda request: answer
+    with pytest.raises(EmbedderUnavailable) as caught:
+        document_rows(embedder, ["a"])
+    assert caught.value.retry_after == later
+
+
 @pytest.mark.parametrize("status", [429, 503])
 def test_a_busy_server_is_waited_for(server: EmbeddingServer, embedder: Embedder, status: int) -> None:
     answers = [error(status, "slow down", Retry_After="0.2"), error(status, "slow down", Retry_After="0")]

@@ -22,6 +22,8 @@ from embedding_server import (
     vector,
 )
 from otolith import EmbedderError, EmbedderUnavailable, Filter, InvalidInput, Memory
+from otolith._backoff import Backoff
+from otolith.maintenance import doctor
 
 
 @pytest.fixture
@@ -242,6 +244,63 @@ def test_embed_pending_goes_on_where_it_stopped(home: Path, configured: Embeddin
         assert len(configured.texts) == 50 + 10
 
 
+def test_embed_pending_waits_for_a_busy_server(home: Path, configured: EmbeddingServer) -> None:
+    with Memory.open(home) as memory:
+        memory.remember_many([f"note {n}" for n in range(20)], embed="later")
+        asked = 0
+
+        def busy_twice(request: dict[str, Any]) -> Answer:
+            nonlocal asked
+            asked += 1
+            return error(502, "starting") if asked in (2, 3) else good(request)
+
+        configured.play = busy_twice
+        calls: list[int] = []
+        start = time.monotonic()
+        report = memory.embed_pending(batch=10, patience=15, progress=lambda done, total: calls.append(done))
+        assert time.monotonic() - start > 9  # twice five seconds
+        assert (report.embedded, report.remaining, report.error) == (20, 0, None)
+        assert calls == [10, 10, 10, 20]
+        assert any("starting" in one for one in memory.status().notices)
+
+
+@pytest.mark.parametrize(
+    ("answer", "patience"),
+    [
+        (error(429, "quota", Retry_After="3600"), 60.0),
+        (error(429, "quota", Retry_After="31"), 30.0),
+        (error(502, "down"), 0.0),
+        (error(401, "key"), 60.0),
+    ],
+)
+def test_embed_pending_does_not_wait_in_vain(
+    home: Path, configured: EmbeddingServer, answer: Answer, patience: float
+) -> None:
+    with Memory.open(home) as memory:
+        memory.remember("x", embed="later")
+        configured.play = lambda request: answer
+        start = time.monotonic()
+        report = memory.embed_pending(patience=patience)
+        assert time.monotonic() - start < 2
+        assert isinstance(report.error, EmbedderUnavailable)
+        assert report.remaining == 1
+        for wrong in (-1, float("nan"), True, "60"):
+            with pytest.raises(InvalidInput, match="patience"):
+                memory.embed_pending(patience=wrong)  # type: ignore[arg-type]
+
+
+def test_pauses_double_and_end() -> None:
+    busy = EmbedderUnavailable("busy", retry_after=0.0)
+    backoff = Backoff(40.0)
+    assert [backoff.pause(busy) for _ in range(6)] == [1.0, 2.0, 4.0, 8.0, 16.0, None]
+    backoff.succeeded()
+    assert backoff.pause(busy) == 1.0
+    assert backoff.pause(EmbedderUnavailable("busy", retry_after=39.0)) == 39.0
+    assert backoff.pause(busy) is None
+    for useless in (EmbedderError("nonsense"), EmbedderUnavailable("not installed")):
+        assert Backoff(60.0).pause(useless) is None
+
+
 def test_embed_pending_may_be_interrupted(home: Path, configured: EmbeddingServer) -> None:
     def interrupt(done: int, total: int | None) -> None:
         raise KeyboardInterrupt
@@ -295,6 +354,15 @@ def test_a_question_is_embedded_once(home: Path, configured: EmbeddingServer) ->
         before = len(configured.requests)
         for _ in range(5):
             memory.recall("the same question")
+        assert len(configured.requests) == before + 1
+        assert memory.status().query_cache == {"size": 1, "capacity": 256, "hits": 4, "misses": 1}
+        for number in range(300):
+            memory.recall(f"question {number}")
+        cache = memory.status().query_cache
+        assert (cache["size"], cache["misses"]) == (256, 301)
+        before = len(configured.requests)
+        memory.recall("question 299")  # among the latest
+        memory.recall("the same question")  # no longer
         assert len(configured.requests) == before + 1
 
 
@@ -449,3 +517,72 @@ def test_an_embedder_of_no_known_form_makes_no_home(home: Path, spec: str) -> No
         Memory.open(home, embedder=spec)
     assert caught.value.field == "embedder"
     assert not home.exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "texts", "told"),
+    [
+        ("all-minilm", ["数据库连接池太小", "the pool was too small"], True),
+        ("bge-m3", ["数据库连接池太小", "the pool was too small"], False),
+        ("all-minilm", ["the pool was too small " * 20, "猫"], False),
+        ("all-minilm", [], False),
+    ],
+)
+def test_a_model_that_cannot_read_what_is_stored_is_told(
+    home: Path,
+    configured: EmbeddingServer,
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    texts: list[str],
+    told: bool,
+) -> None:
+    monkeypatch.setenv("OTOLITH_EMBEDDER", f"openai:{model}")
+    with Memory.open(home) as memory:
+        memory.remember_many(texts)
+        notices = [one for one in memory.status().notices if "Chinese, Japanese or Korean" in one]
+        assert len(notices) == told
+    found = [one for one in doctor.examine(home).findings if "Chinese, Japanese or Korean" in one.what]
+    assert [(one.level, "many languages" in one.advice) for one in found] == [("warning", True)] * told
+
+
+def test_a_home_keeps_the_prompts_it_was_made_with(
+    home: Path, configured: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later version that knew better what a model wants made all vectors of the home foreign."""
+    monkeypatch.setenv("OTOLITH_EMBEDDER", "openai:snowflake-arctic-embed2")
+    with monkeypatch.context() as earlier:
+        earlier.setattr("otolith.embedders.model.prompt_for", lambda model: "none")
+        with Memory.open(home) as memory:
+            memory.remember("the token expired")
+            mark = memory.status().fingerprint
+    assert "|prompt=none|" in str(mark)
+    for setting in ("openai:snowflake-arctic-embed2", "auto"):
+        monkeypatch.setenv("OTOLITH_EMBEDDER", setting)
+        with Memory.open(home) as memory:
+            assert memory.status().fingerprint == mark
+            assert memory.recall("token").legs["vector"].ran
+            assert configured.texts[-1] == "token"
+    monkeypatch.setenv("OTOLITH_EMBEDDER", "openai:snowflake-arctic-embed2")
+    monkeypatch.setenv("OTOLITH_EMBEDDER_PROMPT", "query")  # somebody insists
+    with Memory.open(home) as memory:
+        assert "|prompt=query|" in str(memory.status().fingerprint)
+        assert not memory.recall("token").legs["vector"].ran
+    with Memory.open(home.parent / "new") as memory:
+        memory.remember("x")
+        memory.recall("token")
+        assert configured.texts[-1] == "query: token"
+
+
+@pytest.mark.parametrize(
+    "mark", ["openai:m?dim=0|x", "hash:99999999|x", "openai:m?prompt=poem|x", "magic", "ollama:|", "st:/etc|"]
+)
+def test_whatever_a_home_names_it_opens(home: Path, mark: str) -> None:
+    """The name of an embedder in a store may be of any making."""
+    with Memory.open(home, embedder=None) as memory:
+        memory._engine.use_embedder(mark)
+        memory.remember("kept", vector=[1.0, 2.0])
+    with Memory.open(home, config={"embedder_url": "http://127.0.0.1:9/v1"}) as memory:
+        assert memory.status().home_embedder == mark
+        assert memory.status().embedder is None
+        assert memory.recall("kept")[0].text == "kept"
+        assert memory.recall("kept").legs["vector"].reason

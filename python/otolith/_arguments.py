@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .config import Settings
 
 _LARGEST_BATCH = 1_000_000
+_LONGEST_PATIENCE = 86_400
 
 
 def home_path(home: object) -> str:
@@ -94,6 +95,15 @@ def check_progress(progress: object) -> None:
     """Refuses what cannot be called."""
     if progress is not None and not callable(progress):
         raise InvalidInput(f"progress: give a function, not {type(progress).__name__}", field="progress")
+
+
+def check_patience(value: object) -> None:
+    """Refuses what is no time to wait."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LONGEST_PATIENCE:
+        raise InvalidInput(
+            f"patience: {shown(value)} is not a number of seconds from 0 to {_LONGEST_PATIENCE}",
+            field="patience",
+        )
 
 
 def check_batch(value: object) -> None:

@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .embedders.base import document_rows, query_vector, spec_of, stack
-from .embedders.specs import build, from_home
-from .exceptions import EmbedderError, EmbedderUnavailable, OtolithError
+from .embedders.languages import cjk_share, english_only
+from .embedders.naming import model_of
+from .embedders.specs import Wishes, build, from_home, like_home
+from .exceptions import EmbedderError, EmbedderUnavailable, InvalidInput, OtolithError
 
 if TYPE_CHECKING:
     from ._core import Engine, PendingText
@@ -39,6 +41,14 @@ _REST_SECONDS = 15.0
 _CACHED_QUERIES = 256
 _CACHED_CHARACTERS = 2048
 _NOTICES = 50
+# One letter in twenty is no accident; what such a model makes of the text has no meaning.
+_FOREIGN_SHARE = 0.05
+_SAMPLED = 200
+_SAMPLED_CHARACTERS = 1000
+_MULTILINGUAL = (
+    "use a model of many languages such as bge-m3 or multilingual-e5 (export with --no-vectors, import into "
+    "a new home)"
+)
 
 
 class Attached(NamedTuple):
@@ -62,6 +72,7 @@ class Vectors:
         self._engine = engine
         self._lock = threading.Lock()
         self._cache: OrderedDict[str, Vector] = OrderedDict()
+        self._hits = self._misses = 0
         self._counts: OrderedDict[str, int] = OrderedDict()
         self._rest_until = 0.0
         self._owned = isinstance(wanted, str)
@@ -69,6 +80,7 @@ class Vectors:
         self.spec: str | None = None
         self.source = "argument"
         self.reason = "no embedder"
+        self.tried: tuple[str, ...] = ()
         self._advice: str | None = None
         self._choose(wanted, settings)
         self.fingerprint: str | None = None
@@ -82,9 +94,14 @@ class Vectors:
                 self.note(other)
 
     def _choose(self, wanted: object, settings: Settings) -> None:
-        url, key = settings.get("embedder_url"), settings.get("embedder_key")
-        if not isinstance(wanted, str) or wanted != "auto":
-            self.embedder = build(wanted, url=url, key=key)
+        wishes = Wishes.of(settings)
+        if not isinstance(wanted, str):
+            self.embedder = build(wanted)
+            if self.embedder is None:
+                self.reason = "embedder=none was asked for"
+            return
+        if wanted != "auto":
+            self.embedder = self._built(wanted, wishes)
             if self.embedder is None:
                 self.reason = "embedder=none was asked for"
             return
@@ -92,7 +109,7 @@ class Vectors:
         if chosen != "auto":
             self.source = settings.source("embedder")
             try:
-                self.embedder = build(chosen, url=url, key=key)
+                self.embedder = self._built(chosen, wishes)
             except EmbedderUnavailable as error:
                 # The setting was made for every call, this one has its own business.
                 self.reason = str(error)
@@ -103,16 +120,37 @@ class Vectors:
             return
         home = self._engine.home_embedder()
         if home is None:
-            # Every search says the reason, so it is short; the advice is for those who look or ask to embed.
-            self._advice = _CONFIGURE
-            self.source = f"not set; {_CONFIGURE}"
+            self._find(wishes)
             return
         try:
             self.embedder, self.source = from_home(home[0], settings)
-        except EmbedderUnavailable as error:
+        except (EmbedderError, InvalidInput) as error:  # the name in a home may be of any making
             self.source = str(error)
         if self.embedder is None:
             self.reason = self.source
+
+    def _find(self, wishes: Wishes) -> None:
+        """Takes a model that is on this machine, for a home that has no vectors yet."""
+        from .embedders.auto import find
+
+        found = find()
+        self.tried = found.tried
+        if found.spec is not None:
+            try:
+                self.embedder = self._built(found.spec, wishes)
+                self.source = f"auto; {found.spec} is in {found.where}"
+                return
+            except EmbedderError as error:
+                self.tried = (*found.tried, str(error))
+        # Every search says the reason, so it is short; the advice is for those who look or ask to embed.
+        self._advice = _CONFIGURE
+        self.source = f"not set; {_CONFIGURE}"
+
+    def _built(self, spec: str, wishes: Wishes) -> Embedder | None:
+        """The embedder of a spec, in the form that the home's vectors have if it is the home's."""
+        embedder = build(spec, wishes)
+        home = self._engine.home_embedder()
+        return embedder if embedder is None or home is None else like_home(embedder, home[0], wishes)
 
     # -- writing ------------------------------------------------------------------------------------------
 
@@ -193,8 +231,10 @@ class Vectors:
             return None, blocked
         with self._lock:
             if text in self._cache:
+                self._hits += 1
                 self._cache.move_to_end(text)
                 return self._cache[text], None
+            self._misses += 1
         if self._resting():
             return None, f"{self.spec} failed a moment ago and is left alone for {_REST_SECONDS:.0f} s"
         started = time.monotonic()
@@ -209,6 +249,32 @@ class Vectors:
                 if len(self._cache) > _CACHED_QUERIES:
                     self._cache.popitem(last=False)
         return vector, None
+
+    def unread_script(self, engine: Engine) -> str | None:
+        """Says so if the newest records hold Chinese, Japanese or Korean and the model knows English only."""
+        model = None if self.spec is None else model_of(self.spec)
+        if model is None or not english_only(model):
+            return None
+        page, _ = engine.page(None, newest_first=True, limit=_SAMPLED)
+        share = cjk_share(
+            part[:_SAMPLED_CHARACTERS] for one in page for part in (one.title, one.summary, one.body) if part
+        )
+        if share <= _FOREIGN_SHARE:
+            return None
+        return (
+            f"{share:.0%} of the letters in the newest {len(page)} records are Chinese, Japanese or Korean, "
+            f"which {self.spec} does not know; {_MULTILINGUAL}"
+        )
+
+    def cached_queries(self) -> dict[str, int]:
+        """How the cache of question vectors is doing."""
+        with self._lock:
+            return {
+                "size": len(self._cache),
+                "capacity": _CACHED_QUERIES,
+                "hits": self._hits,
+                "misses": self._misses,
+            }
 
     # -- what went wrong ----------------------------------------------------------------------------------
 

@@ -219,9 +219,13 @@ class AsyncMemory:
         """As `Memory.forget_where`."""
         return await asyncio.to_thread(self._memory.forget_where, filter, dry_run=dry_run)
 
-    async def embed_pending(self, *, batch: int = 64, progress: Progress | None = None) -> EmbedReport:
+    async def embed_pending(
+        self, *, batch: int = 64, patience: float = 60.0, progress: Progress | None = None
+    ) -> EmbedReport:
         """As `Memory.embed_pending`."""
-        return await asyncio.to_thread(self._memory.embed_pending, batch=batch, progress=progress)
+        return await asyncio.to_thread(
+            self._memory.embed_pending, batch=batch, patience=patience, progress=progress
+        )
 
     async def coverage(self) -> Coverage:
         """As `Memory.coverage`."""

@@ -80,7 +80,10 @@ def _key(value: object) -> str:
     return key
 
 
-EMBEDDER_SPECS: Final = "none, auto, hash:N, openai:MODEL or python:module:object"
+EMBEDDER_SPECS: Final = (
+    "none, auto, hash:N, openai:MODEL, ollama:MODEL, fastembed:MODEL, sentence-transformers:MODEL, "
+    "model2vec:MODEL or python:module:object"
+)
 _HASH_WIDTHS: Final = range(8, 4097)
 
 
@@ -91,19 +94,34 @@ def _embedder(value: object) -> str:
     usable = spec in ("none", "auto")
     if kind == "hash":
         usable = re.fullmatch("[0-9]{1,5}", rest) is not None and int(rest) in _HASH_WIDTHS
-    elif kind == "openai":
-        model, asked, form = rest.partition("?prompt=")
-        usable = bool(model.strip())
-        if usable and asked:
-            from otolith.embedders.prompts import PROMPTS
-
-            if form not in PROMPTS:
-                raise ValueError(f"expected a prompt form of {', '.join(PROMPTS)}")
     elif kind == "python":
         usable = re.fullmatch(r"[^\s:]+:[^\s:]+", rest) is not None
+    elif rest.strip():
+        from otolith.embedders import naming
+
+        usable = naming.kind_of(spec) in naming.MODEL_KINDS
+        if usable:
+            naming.named(rest)
     if not usable:
         raise ValueError(f"expected {EMBEDDER_SPECS}, with N from 8 to 4096")
     return spec
+
+
+def _prompt(value: object) -> str:
+    """A prompt form, or a table with what is written before a `document` and before a `query`."""
+    from otolith.embedders.prompts import check_form
+
+    if isinstance(value, Mapping):
+        if not value or not set(value) <= {"document", "query"}:
+            raise ValueError("expected the texts document and query")
+        value = (value.get("document", ""), value.get("query", ""))
+    return check_form(value.strip() if isinstance(value, str) else value)
+
+
+def _dim(value: object) -> int:
+    from otolith.embedders.naming import checked_dim
+
+    return checked_dim(value.strip() if isinstance(value, str) else value)
 
 
 def _seconds(value: object) -> float:
@@ -208,7 +226,7 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
                 "auto",
                 _embedder,
                 env.EMBEDDER,
-                "none, auto, hash:N (tests only), openai:MODEL or python:module:object",
+                EMBEDDER_SPECS,
                 is_harmless_embedder,
             ),
             Setting("embedder_url", None, _url, env.EMBEDDER_URL, env.VARIABLES[env.EMBEDDER_URL], _never),
@@ -221,6 +239,15 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
                 _never,
                 secret=True,
             ),
+            Setting(
+                "embedder_prompt",
+                None,
+                _prompt,
+                env.EMBEDDER_PROMPT,
+                env.VARIABLES[env.EMBEDDER_PROMPT],
+                _never,
+            ),
+            Setting("embedder_dim", None, _dim, env.EMBEDDER_DIM, env.VARIABLES[env.EMBEDDER_DIM], _never),
             Setting(
                 "lock_timeout", 30.0, _seconds, env.LOCK_TIMEOUT, env.VARIABLES[env.LOCK_TIMEOUT], _always
             ),

@@ -13,6 +13,8 @@ HOME: Final = "OTOLITH_HOME"
 EMBEDDER: Final = "OTOLITH_EMBEDDER"
 EMBEDDER_URL: Final = "OTOLITH_EMBEDDER_URL"
 EMBEDDER_KEY: Final = "OTOLITH_EMBEDDER_KEY"
+EMBEDDER_PROMPT: Final = "OTOLITH_EMBEDDER_PROMPT"
+EMBEDDER_DIM: Final = "OTOLITH_EMBEDDER_DIM"
 DURABILITY: Final = "OTOLITH_DURABILITY"
 STORE_MODE: Final = "OTOLITH_STORE_MODE"
 STORE_NETWORK: Final = "OTOLITH_STORE_NETWORK"
@@ -30,6 +32,8 @@ VARIABLES: Final[Mapping[str, str]] = MappingProxyType(
         EMBEDDER: "embedder to use, for instance none, auto or openai:MODEL",
         EMBEDDER_URL: "base URL of the embedding server, for instance http://127.0.0.1:8080/v1",
         EMBEDDER_KEY: "key for the embedding server; never shown or logged",
+        EMBEDDER_PROMPT: "what is written before texts, such as none or e5; default: what the model wants",
+        EMBEDDER_DIM: "how many numbers of each vector are kept; all by default",
         LOCK_TIMEOUT: "seconds a write waits for another process before it gives up",
         DURABILITY: "full (a write returns when it is on disk) or batched (up to 50 ms earlier)",
         STORE_MODE: "shared (any number of processes) or exclusive (this handle alone, faster commits)",

@@ -172,7 +172,13 @@ class EmbedderError(OtolithError):
 
 
 class EmbedderUnavailable(EmbedderError):
-    """There is no embedder, it is not installed, or it cannot be reached."""
+    """There is no embedder, it is not installed, or it cannot be reached.
+
+    Attributes:
+        retry_after: Seconds after which asking again may help; None when something has to be done first.
+    """
+
+    retry_after: float | None = None
 
 
 class InternalError(OtolithError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -14,6 +15,7 @@ from ._arguments import (
     as_ours,
     check_batch,
     check_embed,
+    check_patience,
     check_progress,
     embedder_spec,
     home_path,
@@ -22,6 +24,7 @@ from ._arguments import (
     settings_for,
     to_embed,
 )
+from ._backoff import Backoff
 from ._core import Coverage, Engine, Episode, Hit, Report
 from ._fields import filter_fields, flag, moment, record_fields, series, shown
 from ._keeping import Keeping, Progress
@@ -359,12 +362,17 @@ class Memory(Keeping):
         self._tell_damage()
         return ForgetReport(ids=ids, count=len(ids), dry_run=dry_run)
 
-    def embed_pending(self, *, batch: int = 64, progress: Progress | None = None) -> EmbedReport:
+    def embed_pending(
+        self, *, batch: int = 64, patience: float = 60.0, progress: Progress | None = None
+    ) -> EmbedReport:
         """Makes the vectors that are missing or out of date. May be stopped at any time and run again.
 
         Args:
             batch: Records at a time; each batch is safe once it is done.
-            progress: Called after each batch with (done, total).
+            patience: Most seconds to wait in a row, without any progress, for an embedder that is busy, out
+                of time or broken for a moment; a `Retry-After` of a server is kept to. One that cannot be
+                reached, or refuses the key, is not waited for.
+            progress: Called after each batch, and before each wait, with (done, total).
 
         Returns:
             What was done. If the embedder failed on the way, `error` says how and the rest is still pending.
@@ -373,20 +381,29 @@ class Memory(Keeping):
             EmbedderError: The handle has no embedder, or the home's vectors are of another.
         """
         check_batch(batch)
+        check_patience(patience)
         check_progress(progress)
         self._vectors.require()
+        backoff = Backoff(patience)
         total = to_embed(self._engine.coverage())
         embedded = refused = outdated = 0
         error: OtolithError | None = None
         after: str | None = None
         while todo := self._engine.pending(after=after, limit=batch):
-            after = todo[-1].id
             try:
                 done = self._vectors.embed(todo)
             except EmbedderError as stopped:
-                self._vectors.note(str(stopped), log=False)  # the report tells it
-                error = stopped
-                break
+                pause = backoff.pause(stopped)
+                self._vectors.note(str(stopped), log=pause is not None)  # else the report tells it
+                if pause is None:
+                    error = stopped
+                    break
+                if progress is not None:
+                    progress(embedded + refused + outdated, total)
+                time.sleep(pause)
+                continue
+            backoff.succeeded()
+            after = todo[-1].id
             embedded += done.attached
             refused += done.refused
             outdated += done.outdated
@@ -575,6 +592,7 @@ class Memory(Keeping):
         info = self._engine.info()
         home = self._engine.home_embedder()
         ignored = self._settings.ignored_in_short()
+        unread = self._vectors.unread_script(self._engine)
         return Status(
             home=self._engine.home,
             scope=self._engine.scope,
@@ -584,6 +602,7 @@ class Memory(Keeping):
             coverage=self._engine.coverage(),
             embedder=self._vectors.spec,
             embedder_source=self._vectors.source,
+            embedder_tried=self._vectors.tried,
             fingerprint=self._vectors.fingerprint,
             home_embedder=None if home is None else home[0],
             home_dim=None if home is None else home[1],
@@ -593,9 +612,11 @@ class Memory(Keeping):
             file_bytes=info.get("file_bytes"),
             analyzer=info.get("analyzer"),
             unreadable=info.get("unreadable", 0),
+            query_cache=self._vectors.cached_queries(),
             notices=(
                 *(() if ignored is None else (ignored,)),
                 *info.get("notices", ()),
+                *(() if unread is None else (unread,)),
                 *self._vectors.notices(),
             ),
         )

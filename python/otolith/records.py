@@ -326,7 +326,8 @@ class Status(_Counts):
         records: Records the handle sees.
         coverage: How many of them have a current vector.
         embedder: Spec of the handle's embedder, None for keyword search only.
-        embedder_source: Where it was asked for (argument, environment, file, home), or why there is none.
+        embedder_source: Where it was asked for (argument, environment, file, home, auto), or why not.
+        embedder_tried: What `auto` looked at on this machine when nothing was set, and what came of it.
         fingerprint: What its vectors are stored under.
         home_embedder: Fingerprint the home's vectors were made with.
         home_dim: Their width.
@@ -336,6 +337,8 @@ class Status(_Counts):
         file_bytes: Size of the store.
         analyzer: Id of the text analyzer.
         unreadable: Rows that could not be read.
+        query_cache: Vectors of questions that are kept: `size` of `capacity`, and how many questions found
+            theirs (`hits`) or did not (`misses`).
         notices: What went wrong without stopping anything, newest last.
     """
 
@@ -347,6 +350,7 @@ class Status(_Counts):
     coverage: Coverage
     embedder: str | None
     embedder_source: str
+    embedder_tried: tuple[str, ...]
     fingerprint: str | None
     home_embedder: str | None
     home_dim: int | None
@@ -356,6 +360,7 @@ class Status(_Counts):
     file_bytes: int | None
     analyzer: str | None
     unreadable: int
+    query_cache: Mapping[str, int]
     notices: tuple[str, ...]
 
 

@@ -10,15 +10,23 @@ from otolith.cli._progress import progress
 
 @make("embed", ["otolith embed", "otolith embed --batch 16 --json"])
 @click.option("--batch", type=click.IntRange(min=1), default=64, show_default=True, help="Texts at a time.")
+@click.option(
+    "--patience",
+    type=click.FloatRange(min=0, max=86_400),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait in a row for a busy embedder.",
+)
 @click.pass_obj
-def command(invocation: Invocation, batch: int) -> None:
+def command(invocation: Invocation, batch: int, patience: float) -> None:
     """Make the vectors that are missing.
 
-    It may be stopped at any time, and goes on from there when it is run again. Which embedder is used is a
-    setting; see `otolith config show`.
+    It may be stopped at any time, and goes on from there when it is run again. A server that is busy is asked
+    again, as it says when. Which embedder is used is a setting; see `otolith config show`.
     """
     with open_existing(invocation) as memory, progress(invocation, "embedding") as tell:
-        report = memory.embed_pending(batch=batch, progress=tell)
+        report = memory.embed_pending(batch=batch, patience=patience, progress=tell)
     if invocation.json:
         invocation.object("embed", report.to_dict())
     invocation.note(

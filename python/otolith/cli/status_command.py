@@ -51,6 +51,8 @@ def _rows(status: "Status", settings: "Settings") -> list[tuple[str, str]]:
     for mark, count in status.foreign_vectors.items():
         rows.append(("", f"{counted(count, 'vector')} of {mark.partition('|')[0]}, another embedder"))
     rows.append(("embedder", f"{status.embedder or 'none'} ({status.embedder_source})"))
+    for looked_at in status.embedder_tried if status.embedder is None else ():
+        rows.append(("", looked_at))
     if status.home_embedder is not None:
         rows.append(("made with", f"{status.home_embedder}, {status.home_dim} dimensions"))
     rows.append(

@@ -224,6 +224,10 @@ def _of_store(memory: Memory, status: Status, census: Mapping[str, Any]) -> Iter
             f"{count} records have vectors of {mark.partition('|')[0]}, which this embedder cannot search",
             "set that embedder, or export with --no-vectors and import into a new home",
         )
+    unread = memory._vectors.unread_script(memory._engine)
+    if unread is not None:
+        what, _, advice = unread.partition("; ")
+        yield Finding("warning", what, advice)
     size, payload = status.file_bytes or 0, census["payload_bytes"]
     if size > _SMALL and size > _LOOSE * payload:
         yield Finding(
