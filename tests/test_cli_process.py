@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from cli_process import Cli
+from embedding_server import EmbeddingServer, error, good
 
 TEXT = "中文 📝 é"
 
@@ -153,6 +154,25 @@ def test_an_interrupted_import_keeps_whole_batches_and_goes_on_later(cli: Cli) -
     assert 0 < kept < 3250
     assert cli(*arguments, "--json", input=lines).json["created"] == 3250 - kept
     assert len(cli("list").out.splitlines()) == 3250
+
+
+def test_embedding_that_waits_for_a_server_can_be_interrupted(cli: Cli, server: EmbeddingServer) -> None:
+    cli("import", "-", "--format", "jsonl", input=b'{"summary": "one"}\n{"summary": "two"}\n')
+    answers = [good]
+    server.play = lambda request: (
+        answers.pop()(request) if answers else error(429, "slow down", Retry_After="30")
+    )
+    env = {**cli.env, "OTOLITH_EMBEDDER": "openai:toy", "OTOLITH_EMBEDDER_URL": server.url}
+    with subprocess.Popen(
+        command("embed", "--batch", "1"), stderr=subprocess.PIPE, env=env, cwd=cli.cwd
+    ) as process:
+        assert process.stderr is not None
+        assert b"is busy, HTTP 429: slow down" in process.stderr.readline()  # said, not only waited for
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert err == b"error: interrupted\n"
+    assert cli("status", "--json", env={"OTOLITH_EMBEDDER": "openai:toy"}).json["coverage"]["vectorized"] == 1
 
 
 def test_an_unexpected_error_is_one_line_unless_debugging(cli: Cli) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from embedding_server import Answer, EmbeddingServer, embeddings, good, vector
 from field_reports import QUESTIONS, Model, bits, sample, stored_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -78,7 +80,7 @@ def test_stored_vectors_keep_their_bits(home: Path, dim: int) -> None:
         assert stored_rows(copy) == before
 
 
-@pytest.mark.parametrize("dim", [8, 768, 1536, 4096])
+@pytest.mark.parametrize("dim", [8, 256, 384, 512, 768, 1024, 1536, 3072, 4096])
 def test_any_width_is_covered_without_a_setting(home: Path, dim: int) -> None:
     """Vectors of a width other than the built-in one were thrown away silently."""
     with Memory.open(home, embedder=Model(dim, f"model:{dim}")) as memory:
@@ -109,6 +111,59 @@ def test_another_model_loses_no_word_and_no_vector(home: Path, dim: int) -> None
         assert memory.coverage().vectorized == 10
         assert memory.embed_pending().embedded == 10
         assert memory.recall("old note").legs["vector"].ran
+
+
+def test_a_home_of_another_model_is_repaired_by_moving_its_words(home: Path) -> None:
+    """The only way out of a change of model was to drop everything."""
+    with Memory.open(home, embedder=Model(384, "old")) as memory:
+        memory.remember_many([f"note {n}" for n in range(10)])
+        out = io.BytesIO()
+        memory.export(out, vectors=False)
+    with Memory.open(home.parent / "new", embedder=Model(768, "new")) as memory:
+        memory.import_(io.BytesIO(out.getvalue()))
+        memory.embed_pending()
+        assert (memory.coverage().ratio(), memory.coverage().dim) == (1.0, 768)
+        assert memory.recall("note 3").legs["vector"].ran
+
+
+def test_another_model_under_the_same_name_spoils_nothing(home: Path, server: EmbeddingServer) -> None:
+    """A server got another model: vectors were dropped for good, and questions failed."""
+    settings = {"embedder_url": server.url}
+
+    def opened() -> Memory:
+        return Memory.open(home, embedder="openai:toy", config=settings)
+
+    def wider(request: dict[str, Any]) -> Answer:
+        return embeddings([vector(text, 128) for text in request["input"]])
+
+    with opened() as memory:
+        memory.remember("before the change")
+        server.play = wider
+        memory.remember("after it")  # the same handle, which knows the width
+        assert "128 dimensions, expected 64" in str(memory.recall("change").legs["vector"].reason)
+    with opened() as memory:  # another, which does not
+        assert memory.remember_many(["later one", "later two"]).vectors_pending == 2
+        report = memory.recall("change later")
+        assert len(report) == 3
+        assert "another model under the same name" in str(report.legs["vector"].reason)
+        assert "another model" in str(memory.embed_pending().error)
+        coverage = memory.coverage()
+        assert (coverage.vectorized, coverage.pending, coverage.refused) == (1, 3, 0)
+        assert any("another model" in notice for notice in memory.status().notices)
+    server.play = good
+    with opened() as memory:
+        assert memory.embed_pending().embedded == 3
+        assert memory.coverage().ratio() == 1.0
+
+
+def test_one_row_of_another_width_is_that_rows_own_fault(home: Path, server: EmbeddingServer) -> None:
+    """One odd answer among good ones stopped the whole batch."""
+    server.play = lambda request: embeddings(
+        [vector(text, 65 if "odd" in text else 64) for text in request["input"]]
+    )
+    with Memory.open(home, embedder="openai:toy", config={"embedder_url": server.url}) as memory:
+        report = memory.remember_many(["one", "odd", "two"])
+        assert (report.vectors_attached, report.vectors_refused, report.vectors_pending) == (2, 1, 0)
 
 
 def test_ten_thousand_documents_without_vectors_take_no_place() -> None:

@@ -586,3 +586,17 @@ def test_whatever_a_home_names_it_opens(home: Path, mark: str) -> None:
         assert memory.status().embedder is None
         assert memory.recall("kept")[0].text == "kept"
         assert memory.recall("kept").legs["vector"].reason
+
+
+def test_a_server_that_says_when_is_left_alone_till_then(home: Path, configured: EmbeddingServer) -> None:
+    """Every write asked a server again that had said: not within the hour."""
+    with Memory.open(home) as memory:
+        memory.remember("x")
+        configured.play = lambda request: error(429, "quota", Retry_After="3600")
+        memory.remember("first")
+        asked = len(configured.requests)
+        for number in range(5):
+            memory.remember(f"note {number}")
+            assert "left alone for" in str(memory.recall(f"q {number}").legs["vector"].reason)
+        assert len(configured.requests) == asked
+        assert memory.coverage().pending == 6

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .embedders.base import document_rows, query_vector, spec_of, stack
+from .embedders.base import document_rows, fitting, misfit, query_vector, spec_of, stack
 from .embedders.languages import cjk_share, english_only
 from .embedders.naming import model_of
 from .embedders.specs import Wishes, build, from_home, like_home
@@ -38,6 +38,7 @@ _ANOTHER = "open it with that embedder, or export with --no-vectors and import i
 # After a failure that took this long, writes and searches leave the embedder alone for a while.
 _SLOW_FAILURE = 0.5
 _REST_SECONDS = 15.0
+_LONGEST_REST = 60.0
 _CACHED_QUERIES = 256
 _CACHED_CHARACTERS = 2048
 _NOTICES = 50
@@ -183,6 +184,7 @@ class Vectors:
             return Attached()
         texts = [chunk for one in todo for chunk in one.chunks]
         rows = document_rows(self.embedder, texts, timeout=seconds)
+        rows = self._of_home(rows)
         self._rest_until = 0.0
         answer: list[tuple[str, bytes, Any]] = []
         at = 0
@@ -197,6 +199,21 @@ class Vectors:
             told = f"{self.spec}: a vector {reason}; its text is kept and searched by words"
             self.note(told, len(bad) or done.refused)
         return Attached(done.attached, done.refused, done.outdated)
+
+    def _of_home(self, rows: list[Row]) -> list[Row]:
+        """The rows, with a reason in place of each whose width is not that of the home.
+
+        Raises:
+            EmbedderError: None has it.
+        """
+        home = self._engine.home_embedder()
+        if home is None:
+            return rows
+        width = home[1]
+        checked = [
+            row if isinstance(row, str) or len(row) == width else misfit(len(row), width) for row in rows
+        ]
+        return fitting(checked, str(self.spec))
 
     def waiting(self, ids: Sequence[str]) -> int:
         """How many of these records lack a current vector of this embedder."""
@@ -236,10 +253,13 @@ class Vectors:
                 return self._cache[text], None
             self._misses += 1
         if self._resting():
-            return None, f"{self.spec} failed a moment ago and is left alone for {_REST_SECONDS:.0f} s"
+            left = max(1.0, self._rest_until - time.monotonic())
+            return None, f"{self.spec} failed a moment ago and is left alone for {left:.0f} s"
         started = time.monotonic()
         try:
             vector = query_vector(self.embedder, text, timeout=QUERY_SECONDS)
+            # The engine refuses a vector of another width as a mistake of the caller, which this is not.
+            self._of_home([vector])
         except EmbedderError as error:
             self._failed(error, time.monotonic() - started)
             return None, str(error)
@@ -300,8 +320,11 @@ class Vectors:
             close()
 
     def _failed(self, error: OtolithError, seconds: float) -> None:
-        if seconds >= _SLOW_FAILURE:
-            self._rest_until = time.monotonic() + _REST_SECONDS
+        rest = _REST_SECONDS if seconds >= _SLOW_FAILURE else 0.0
+        if isinstance(error, EmbedderUnavailable) and error.retry_after is not None:
+            rest = max(rest, min(error.retry_after, _LONGEST_REST))  # a server that says when is believed
+        if rest:
+            self._rest_until = time.monotonic() + rest
         self.note(str(error))
 
     def _resting(self) -> bool:

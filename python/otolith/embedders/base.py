@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 __all__ = ["Embedder", "RowEmbedder", "document_rows", "fingerprint", "query_vector"]
 
 
+class Misfit(str):
+    """Why a row cannot be used, when its width is the reason."""
+
+    __slots__ = ()
+
+
 MISCOUNTED = "is missing: the embedder returned {} vectors for one text"
 
 
@@ -111,6 +117,22 @@ def document_rows(embedder: Embedder, texts: Sequence[str], *, timeout: float | 
         if width is None and not isinstance(row, str):
             width = len(row)
         rows.append(row)
+    return fitting(rows, _name(embedder))
+
+
+def fitting(rows: list[Row], name: str) -> list[Row]:
+    """The rows, unless every one has another width than it should.
+
+    Raises:
+        EmbedderError: It is the embedder that changed and no text that is bad; they can be embedded later.
+    """
+    first = rows[0] if rows else None
+    if isinstance(first, Misfit) and all(isinstance(row, Misfit) for row in rows):
+        raise EmbedderError(
+            f"{name}: every vector {first}; it has become another model under the same name: bring back the "
+            "former one, or export with --no-vectors and import into a new home",
+            embedder=name,
+        )
     return rows
 
 
@@ -158,7 +180,7 @@ def checked_row(raw: object, width: int | None) -> Row:
     if row.ndim != 1 or row.size == 0:
         return f"has the shape {row.shape}, not one row of numbers"
     if width is not None and row.size != width:
-        return f"has {row.size} dimensions, expected {width}"
+        return misfit(row.size, width)
     if not np.isfinite(row).all():
         return "holds NaN or infinity"
     # Scaled by the largest entry first, so that neither tiny nor huge rows lose their length.
@@ -168,6 +190,11 @@ def checked_row(raw: object, width: int | None) -> Row:
     row = row / largest
     unit: Vector = (row / np.linalg.norm(row)).astype(np.float32)
     return unit
+
+
+def misfit(found: int, expected: int) -> Misfit:
+    """The reason for a row of another width."""
+    return Misfit(f"has {found} dimensions, expected {expected}")
 
 
 def stack(rows: Iterable[Row], width: int | None) -> NDArray[np.float32]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from otolith.exceptions import EmbedderError, EmbedderUnavailable
 
-from .base import checked_row, fingerprint, stack
+from .base import checked_row, fingerprint, misfit, stack
 from .prompts import prompt_for, prompt_of
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class ModelEmbedder:
         if len(row) == self._cut:
             return row
         if len(row) != self._width:
-            return f"has {len(row)} dimensions, expected {self._width}"
+            return misfit(len(row), self._width or 0)
         if self._cut is None:
             return row
         if len(row) < self._cut:
