@@ -80,6 +80,31 @@ def test_the_home_goes_first_and_a_setting_before_it(
         assert memory.status().embedder is None
 
 
+def test_a_home_that_was_found_keeps_what_auto_took_for_it(hub: Path, fastembed_cache: Path) -> None:
+    """The first call in a project took the model, and the second did not trust the home that named it."""
+    static_model(cached(hub, STATIC))
+    Path(".otolith").mkdir()
+    for _ in range(2):
+        with Memory.open() as memory:
+            memory.remember("a dog barked")
+            assert memory.coverage().pending == 0
+            assert memory.recall("puppy").legs["vector"].ran
+    assert auto.may_take("model2vec", STATIC, "0123456789ab")
+    assert not auto.may_take("model2vec", STATIC, "fff")
+    assert not auto.may_take("model2vec", "some/other", None)
+    assert not auto.may_take("sentence-transformers", STATIC, None)
+
+
+def test_a_home_that_was_found_names_no_other_model(hub: Path) -> None:
+    static_model(cached(hub, "some/other"))
+    Path(".otolith").mkdir()
+    with Memory.open(embedder="model2vec:some/other") as memory:
+        memory.remember("a dog barked")
+    with Memory.open() as memory:
+        assert memory.status().embedder is None
+        assert "is not trusted; look at it, then say `otolith trust" in memory.status().embedder_source
+
+
 def test_half_a_download_is_passed_over(hub: Path) -> None:
     (static_model(cached(hub, STATIC)) / "tokenizer.json").unlink()
     assert auto.find().spec is None

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import types
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -193,6 +194,16 @@ def test_a_model_by_path_is_not_loaded_because_a_home_says_so(tmp_path: Path, ho
 
 
 @adapters
+def test_many_threads_ask_one_model(hub: Path) -> None:
+    static_model(cached(hub, STATIC))
+    embedder = made(f"model2vec:{STATIC}")
+    with ThreadPoolExecutor(8) as pool:
+        rows = list(pool.map(lambda n: query_vector(embedder, "dog" if n % 2 else "tax"), range(80)))
+    alone = [query_vector(embedder, word) for word in ("tax", "dog")]
+    assert all(np.array_equal(row, alone[place % 2]) for place, row in enumerate(rows))
+
+
+@adapters
 def test_vectors_cut_to_their_first_numbers(hub: Path, home: Path) -> None:
     static_model(cached(hub, STATIC))
     whole, cut = made(f"model2vec:{STATIC}"), made(f"model2vec:{STATIC}?dim=6")
@@ -314,6 +325,7 @@ def test_prompts_that_a_model_has_in_its_own_configuration(
     query_vector(mine, "x")
     assert [texts for _, texts, _ in torch.asked] == [["know: x"], ["ask: x"]]
     assert "|prompt=know%3A%20,ask%3A%20|" in mine.fingerprint
+    assert "|prompt=none|" in made(f"st:{tmp_path / 'mine'}", prompt="none").fingerprint
     bare = made(f"st:{saved(tmp_path / 'bare', {'query': '', 'document': ''})}")
     assert "|prompt=none|" in bare.fingerprint
     (tmp_path / "bare" / "config_sentence_transformers.json").write_text('{"prompts": [5]}')

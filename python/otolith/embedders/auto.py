@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from .fastembed import KNOWN, lookup
 from .local import fastembed_cache, hub_cache, installed, snapshot
 
-__all__ = ["Found", "find"]
+__all__ = ["Found", "find", "may_take"]
 
 _STATIC: Final = (
     "minishlab/potion-multilingual-128M",
@@ -52,10 +52,7 @@ def find() -> Found:
             continue
         strange = False
         for model in models:
-            if library == "fastembed":
-                place = lookup(KNOWN[model])
-            else:
-                place = snapshot(hub_cache(), model, _STATIC_FILES)
+            place = _place(library, model)
             if place is None:
                 continue
             if not _is_ours(place):
@@ -66,6 +63,29 @@ def find() -> Found:
         reason = "belongs to another user" if strange else "no small model that is known"
         tried.append(f"{library}: {reason}, in {' and '.join(str(one) for one in caches)}")
     return Found(None, None, tuple(tried))
+
+
+def may_take(library: str, model: str, revision: str | None) -> bool:
+    """Whether `find` could take a model by itself: then a home that nobody trusts may name it.
+
+    Args:
+        library: Such as `fastembed`.
+        model: Its id.
+        revision: As in `snapshot`.
+    """
+    if not installed(library):
+        return False
+    place = _place(library, model, revision)
+    return place is not None and _is_ours(place)
+
+
+def _place(library: str, model: str, revision: str | None = None) -> Path | None:
+    """Where a model that is known lies."""
+    if library == "fastembed" and model in KNOWN:
+        return lookup(KNOWN[model], revision)
+    if library == "model2vec" and model in _STATIC:
+        return snapshot(hub_cache(), model, _STATIC_FILES, revision)
+    return None
 
 
 def _is_ours(place: Path) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from otolith.exceptions import EmbedderError, InvalidInput
 
 from .base import Embedder, spec_of
-from .naming import MODEL_KINDS, Name, checked_dim, is_path, kind_of, named
+from .naming import MODEL_KINDS, Name, checked_dim, is_path, kind_of, model_of, named
 from .objects import load, wrap
 from .prompts import check_form, prompt_for
 
@@ -130,19 +130,21 @@ def build(spec: object, wishes: Wishes | None = None) -> Embedder | None:
 
         return HashEmbedder(int(rest[:9]))
     if kind in MODEL_KINDS:
-        return _model(kind, _name(spec, rest, wishes), wishes)
+        return _model(kind, _name(spec, kind, rest, wishes), wishes)
     if kind == "python":
         return _cut(load(rest), wishes.dim)
     raise InvalidInput(f"embedder: {spec!r} is not one of {_KINDS}", field="embedder")
 
 
-def _name(spec: str, rest: str, wishes: Wishes) -> Name:
+def _name(spec: str, kind: str, rest: str, wishes: Wishes) -> Name:
     """The model with what is wished; a form that follows from the model anyway is not said."""
     try:
         name = named(rest)
     except ValueError as error:
         raise InvalidInput(f"embedder: {spec!r}: {error}, as in openai:bge-m3", field="embedder") from None
-    if name.prompt is None and wishes.prompt is not None and wishes.prompt != prompt_for(name.model):
+    # Models of sentence-transformers may have prompts that their id does not tell.
+    follows = wishes.prompt == prompt_for(name.model) and kind != "sentence-transformers"
+    if name.prompt is None and wishes.prompt is not None and not follows:
         name = name._replace(prompt=wishes.prompt)
     if name.dim is None and wishes.dim is not None:
         name = name._replace(dim=wishes.dim)
@@ -238,10 +240,13 @@ def from_home(mark: str, settings: Settings) -> tuple[Embedder | None, str]:
     # A model is loaded from the caches of this user only, never from where a home says.
     if kind not in ("hash", *MODEL_KINDS) or (kind != "openai" and is_path(rest)):
         return None, f"this home uses {spec}; ask for it with `otolith config set embedder {spec}`"
-    if not settings.may_follow_embedder(spec):
-        trust = f"`otolith trust {settings.home}`"
-        return None, f"this home uses {spec} and is not trusted; look at it, then say {trust}"
     then = _of_mark(mark)
+    if not settings.may_follow_embedder(spec):
+        from .auto import may_take
+
+        if not may_take(kind, model_of(spec) or "", then.revision):
+            trust = f"`otolith trust {settings.home}`"
+            return None, f"this home uses {spec} and is not trusted; look at it, then say {trust}"
     embedder = build(spec, Wishes(url=url, key=key, form=then.form, revision=then.revision))
     if embedder is None or embedder.fingerprint != mark:
         return None, f"this home uses {mark}, which this version cannot make"
