@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from otolith import EmbedderError, EmbedderUnavailable, InvalidInput
 from otolith.embedders import resolve, wrap
 from otolith.embedders.base import checked_row, document_rows, query_vector
 from otolith.embedders.languages import cjk_share, english_only
+from otolith.embedders.naming import LARGEST_DIM, Name, named
 from otolith.embedders.prompts import PROMPTS, check_form, custom, prompt_for, prompt_of
 
 
@@ -127,6 +128,19 @@ def test_fingerprints_stay_what_they_are(spec: str, mark: str) -> None:
     embedder = resolve(spec, url="http://127.0.0.1:9/v1")
     assert embedder is not None
     assert embedder.fingerprint == mark
+
+
+@given(
+    st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1).filter(str.strip),
+    st.sampled_from([None, *PROMPTS, "a%20,b"]),
+    st.none() | st.integers(1, LARGEST_DIM),
+)
+def test_names_of_models_are_read_as_they_are_written(
+    model: str, prompt: str | None, dim: int | None
+) -> None:
+    assume(not any(f"?{option}=" in model for option in ("prompt", "dim", "keep_alive")))
+    name = Name(model, prompt, dim)
+    assert named(str(name)) == name
 
 
 def test_prompts_by_argument() -> None:

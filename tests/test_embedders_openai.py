@@ -144,6 +144,37 @@ def test_one_text_the_server_refuses_spoils_no_other(server: EmbeddingServer, em
     assert len(server.requests) == 1  # the batch was not at fault
 
 
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        (400, "This model's maximum context length is 512 tokens, however you requested 700 tokens"),
+        (413, "Input validation error: `inputs` must have less than 512 tokens. Given: 700"),
+        (500, "input (700 tokens) is too large to process. increase the physical batch size"),
+        (400, "the input length exceeds the context length"),
+    ],
+    ids=["OpenAI and vLLM", "TEI", "llama.cpp", "Ollama"],
+)
+def test_a_text_longer_than_the_model_reads_is_cut(
+    server: EmbeddingServer, embedder: Embedder, status: int, told: str
+) -> None:
+    """Records whose text was a little too long had no vector at all."""
+
+    def at_most(request: dict[str, Any]) -> Answer:
+        return error(status, told) if max(map(len, request["input"])) > 1000 else good(request)
+
+    server.play = at_most
+    rows = document_rows(embedder, ["a", "word " * 300, "b"])
+    assert good_rows([rows[0], rows[2]], ["a", "b"])
+    assert float(np.dot(rows[1], unit("word"))) > 0.99
+    assert max(len(text) for text in server.texts if len(text) <= 1000) > 700
+
+
+def test_an_error_with_status_200_is_told(server: EmbeddingServer, embedder: Embedder) -> None:
+    server.play = lambda request: Answer(200, {"error": {"message": "no model loaded"}})
+    with pytest.raises(EmbedderError, match=r"no list of embeddings \(no model loaded\); check the URL"):
+        document_rows(embedder, ["a"])
+
+
 def test_an_unknown_model_refuses_no_text(server: EmbeddingServer, embedder: Embedder) -> None:
     server.play = lambda request: error(400, "unknown model toy")
     with pytest.raises(EmbedderError, match="unknown model"):

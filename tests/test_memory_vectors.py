@@ -451,6 +451,16 @@ def test_auto_runs_no_code_a_home_names(home: Path, tmp_path: Path, monkeypatch:
     assert not (tmp_path / "planted.ran").exists()
 
 
+def test_the_width_that_was_set_is_found_again(home: Path) -> None:
+    with Memory.open(home, embedder="hash:64", config={"embedder_dim": 48}) as memory:
+        memory.remember("the token expired")
+        assert memory.coverage().dim == 48
+    with Memory.open(home) as memory:
+        assert memory.recall("the token expired").legs["vector"].ran
+    with Memory.open(home, embedder="hash:64") as memory:
+        assert not memory.recall("the token expired").legs["vector"].ran
+
+
 def test_another_embedder_does_not_mix_in(home: Path) -> None:
     with Memory.open(home, embedder="hash:64") as memory:
         memory.remember("first")

@@ -2,11 +2,13 @@
 
 import shutil
 import subprocess
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+from otolith.embedders.prompts import PROMPTS
 
 ROOT = Path(__file__).parent.parent
 
@@ -20,6 +22,18 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([*pip, "wheel", "-q", "--no-deps", "-w", str(place), str(ROOT)], check=True)
     (made,) = place.glob("*.whl")
     return made
+
+
+def test_every_adapter_has_an_extra_and_a_row_in_the_docs() -> None:
+    from otolith.embedders.naming import MODEL_KINDS
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    page = (ROOT / "docs/embedders.md").read_text(encoding="utf-8")
+    for kind in MODEL_KINDS:
+        assert extras[kind]
+        assert f"`otolith[{kind}]`" in next(line for line in page.splitlines() if f"| `{kind}:MODEL`" in line)
+    for form in PROMPTS:
+        assert f"| `{form}` |" in page
 
 
 @pytest.mark.slow

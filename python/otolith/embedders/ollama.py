@@ -10,12 +10,11 @@ from contextlib import suppress
 from typing import Any
 
 from .naming import Name
-from .serving import DEFAULT_TIMEOUT, Rejected, ServerEmbedder, address, shown
+from .serving import DEFAULT_TIMEOUT, ServerEmbedder, address, shown
 
 __all__ = ["DEFAULT_TIMEOUT", "DEFAULT_URL", "OllamaEmbedder"]
 
 DEFAULT_URL = "http://127.0.0.1:11434"
-_SHORTEST = 200
 _LOADING_SECONDS = 120.0
 
 
@@ -23,7 +22,7 @@ class OllamaEmbedder(ServerEmbedder):
     """Asks an Ollama server for vectors.
 
     A text that is longer than the model reads is cut by the server; versions from 0.13.5 on refuse it
-    whatever `truncate` says (ollama/ollama#14186), and then it is cut here, by a quarter at a time.
+    whatever `truncate` says (ollama/ollama#14186), and then it is cut here.
 
     Args:
         name: The model as `ollama list` names it. Its `keep_alive` is sent with every request.
@@ -84,14 +83,9 @@ class OllamaEmbedder(ServerEmbedder):
             if not isinstance(rows, list):
                 raise TypeError
         except (ValueError, KeyError, TypeError, RecursionError):
-            raise self._error("answered with no list of embeddings; check the URL") from None
+            raise self._no_rows(content) from None
         # Nothing says which text a row belongs to: with another count each text is asked for alone.
         return rows if len(rows) == texts else [None] * texts
-
-    def _shorter(self, text: str, error: Rejected) -> str | None:
-        if "context length" not in error.told and "input length" not in error.told:
-            return None
-        return text[: len(text) * 3 // 4] if len(text) > _SHORTEST else None
 
     def _out_of_time(self) -> None:
         """Has the model loaded without anybody waiting for it.

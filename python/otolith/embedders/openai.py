@@ -82,7 +82,7 @@ class OpenAIEmbedder(ServerEmbedder):
                 raise TypeError
             items = [(item.get("index"), _decoded(item["embedding"])) for item in data]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise self._error("answered with no list of embeddings; check the URL") from None
+            raise self._no_rows(content) from None
         places = [place for place, _ in items]
         rows: list[Any] = [None] * texts
         numbered = all(isinstance(place, int) and 0 <= place < texts for place in places)

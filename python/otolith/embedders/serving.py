@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import time
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,12 @@ _LONGEST_PAUSE = 20.0
 # When to ask again a server that failed without saying when.
 _LATER = 5.0
 _PROBE = "otolith"
+# How servers say that a text is longer than the model reads: Ollama, OpenAI, vLLM, TEI, llama.cpp.
+_TOO_LONG = re.compile(
+    r"(context|input|sequence) length|less than \d+ tokens|too (long|large)|exceeds?\b.*\b(tokens?|context)",
+    re.IGNORECASE,
+)
+_SHORTEST = 200
 # What an answer may weigh: far above 8192 dimensions written as decimals, far below what would hurt.
 _BYTES_PER_TEXT = 1 << 20
 # Statuses with which servers refuse a text or a batch; llama.cpp says 500 above its physical batch.
@@ -117,9 +124,10 @@ class ServerEmbedder(ModelEmbedder):
             return True
         return False
 
-    def _shorter(self, text: str, error: Rejected) -> str | None:
-        """The text to try instead of one that is refused; None when its length is not the reason."""
-        return None
+    def _no_rows(self, content: bytes) -> EmbedderError:
+        """The error for an answer without vectors; some servers say with HTTP 200 what is wrong."""
+        told = f" ({self._told(content)})" if b'"error"' in content[:4096] else ""
+        return self._error(f"answered with no list of embeddings{told}; check the URL")
 
     def _out_of_time(self) -> None:
         """Called when there was no answer in time."""
@@ -156,12 +164,14 @@ class ServerEmbedder(ModelEmbedder):
                 return self._ask(texts, end)[0]
             except Rejected as again:
                 error = again
-        shorter = self._shorter(texts[0], error)
-        while shorter is not None:
+        text = texts[0]
+        # As most servers do unasked: what the model cannot read of a text is left out of its vector.
+        while _TOO_LONG.search(error.told) and len(text) > _SHORTEST:
+            text = text[: len(text) * 3 // 4]
             try:
-                return self._ask([shorter], end)[0]
+                return self._ask([text], end)[0]
             except Rejected as again:
-                error, shorter = again, self._shorter(shorter, again)
+                error = again
         try:
             self._ask([_PROBE], end)
         except Rejected as also:

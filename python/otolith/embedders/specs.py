@@ -128,7 +128,7 @@ def build(spec: object, wishes: Wishes | None = None) -> Embedder | None:
             raise InvalidInput(f"embedder: {spec!r} needs a width, as in hash:256", field="embedder")
         from .hashed import HashEmbedder
 
-        return HashEmbedder(int(rest[:9]))
+        return _cut(HashEmbedder(int(rest[:9])), wishes.dim)
     if kind in MODEL_KINDS:
         return _model(kind, _name(spec, kind, rest, wishes), wishes)
     if kind == "python":
@@ -192,7 +192,11 @@ def _of_mark(mark: str) -> Wishes:
         form = check_form(parts.get("prompt"))
     except ValueError:
         form = None
-    return Wishes(form=form, revision=parts.get("revision"))
+    try:
+        dim = checked_dim(parts.get("dim"))
+    except ValueError:
+        dim = None
+    return Wishes(form=form, revision=parts.get("revision"), dim=dim)
 
 
 def like_home(embedder: Embedder, mark: str, wishes: Wishes) -> Embedder:
@@ -247,7 +251,7 @@ def from_home(mark: str, settings: Settings) -> tuple[Embedder | None, str]:
         if not may_take(kind, model_of(spec) or "", then.revision):
             trust = f"`otolith trust {settings.home}`"
             return None, f"this home uses {spec} and is not trusted; look at it, then say {trust}"
-    embedder = build(spec, Wishes(url=url, key=key, form=then.form, revision=then.revision))
+    embedder = build(spec, then._replace(url=url, key=key))
     if embedder is None or embedder.fingerprint != mark:
         return None, f"this home uses {mark}, which this version cannot make"
     return embedder, "home"
