@@ -89,6 +89,13 @@ def test_fastembed_from_its_cache(fastembed_cache: Path) -> None:
 
 
 @adapters
+def test_fastembed_from_the_cache_of_the_hub(hub: Path) -> None:
+    """Other tools put the same models there, where fastembed itself does not look."""
+    onnx_model(cached(hub, "Qdrant/all-MiniLM-L6-v2-onnx"))
+    assert len(made(f"fastembed:{MINILM}").embed_query("dog")) == DIM
+
+
+@adapters
 def test_a_model_that_is_not_known_here_is_asked_of_fastembed(fastembed_cache: Path) -> None:
     onnx_model(cached(fastembed_cache, "thenlper/gte-base"), "onnx/model.onnx")
     embedder = made("fastembed:thenlper/gte-base")
@@ -210,6 +217,7 @@ def test_vectors_cut_to_their_first_numbers(hub: Path, home: Path) -> None:
     assert (cut.dim, made(f"model2vec:{STATIC}", dim=6).fingerprint) == (6, cut.fingerprint)
     assert cut.fingerprint.startswith(f"model2vec:{STATIC}?dim=6|")
     long, short = document_rows(whole, ["dog"])[0], document_rows(cut, ["dog"])[0]
+    assert [float(np.linalg.norm(row)) for row in cut.embed_rows(["dog"])] == pytest.approx([1.0])
     assert short == pytest.approx(long[:6] / np.linalg.norm(long[:6]), abs=1e-6)
     with pytest.raises(EmbedderError, match="gives 16 numbers, fewer than dim=99; ask for fewer"):
         document_rows(made(f"model2vec:{STATIC}?dim=99"), ["dog"])
@@ -315,6 +323,18 @@ def test_sentence_transformers(hub: Path, torch: type[SentenceTransformer]) -> N
     assert [texts for _, texts, _ in torch.asked] == [["passage: ab"], ["query: ab"]]
     with pytest.raises(EmbedderUnavailable, match=r"nothing is ever downloaded.*`hf download a/b`"):
         made("st:a/b")
+
+
+def test_the_cache_and_the_short_names_of_sentence_transformers(
+    hub: Path, tmp_path: Path, torch: type[SentenceTransformer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(EmbedderUnavailable, match=r"`hf download sentence-transformers/all-MiniLM-L6-v2`"):
+        made("st:all-MiniLM-L6-v2")
+    saved(cached(hub, MINILM))
+    assert made("st:all-MiniLM-L6-v2").fingerprint.endswith(f"|revision={REVISION[:12]}")
+    monkeypatch.setenv("SENTENCE_TRANSFORMERS_HOME", str(tmp_path / "own"))
+    saved(cached(tmp_path / "own", MINILM, "e" * 40))
+    assert made("st:all-MiniLM-L6-v2").fingerprint.endswith("|revision=eeeeeeeeeeee")
 
 
 def test_prompts_that_a_model_has_in_its_own_configuration(

@@ -170,6 +170,8 @@ def test_another_count_of_rows_is_asked_for_one_by_one(server: EmbeddingServer) 
     rows = document_rows(make(server), ["a", "b"])
     assert [row == pytest.approx(unit(text), abs=1e-6) for row, text in zip(rows, "ab", strict=True)]
     server.play = lambda request: ollama_rows([])
+    with pytest.raises(EmbedderError, match="the query vector is missing"):
+        query_vector(make(server), "a")
     assert isinstance(document_rows(make(server), ["a"])[0], str)
 
 

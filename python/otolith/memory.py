@@ -128,8 +128,9 @@ class Memory(Keeping):
                 working directory, else one in the user's data directory.
             scope: Namespace such as `team/app`: every read and write stays at or below it.
             origin: Who writes through this handle; `user` and `assistant` are trusted.
-            embedder: `auto` (the one that is set, else the one the home was made with, else keywords only),
-                a spec such as `openai:bge-m3`, an object, or None for keywords only.
+            embedder: `auto` (the one that is set, else the one the home was made with, else a small model
+                that lies on this machine, else keywords only), a spec such as `openai:bge-m3`, an object, or
+                None for keywords only.
             create: Whether a home that does not exist is made.
             read_only: Whether the handle refuses every write and never touches a byte.
             config: Settings by name that go before everything else, or resolved ones.

@@ -117,7 +117,7 @@ def document_rows(embedder: Embedder, texts: Sequence[str], *, timeout: float | 
         if width is None and not isinstance(row, str):
             width = len(row)
         rows.append(row)
-    return fitting(rows, _name(embedder))
+    return rows
 
 
 def fitting(rows: list[Row], name: str) -> list[Row]:

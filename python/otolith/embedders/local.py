@@ -11,7 +11,7 @@ import importlib.util
 import os
 import threading
 import time
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,7 +114,7 @@ def digest(directory: Path) -> str:
     return sums.hexdigest()
 
 
-class LocalEmbedder(ModelEmbedder):
+class LocalEmbedder(ModelEmbedder, ABC):
     """A model that runs in this process. It is loaded on first use; an adapter says how.
 
     One call at a time: what the libraries promise about threads differs.
@@ -190,7 +190,13 @@ def not_cached(kind: str, name: Name, where: Sequence[Path], how: str) -> Embedd
 
 
 def directory_of(
-    kind: str, name: Name, files: Iterable[str], how: str, revision: str | None
+    kind: str,
+    name: Name,
+    files: Iterable[str],
+    revision: str | None,
+    *,
+    caches: Sequence[Path] = (),
+    owner: str | None = None,
 ) -> tuple[Name, Path, str]:
     """The name in one form, the directory and the version of a model named by a path or by an id of the hub.
 
@@ -198,18 +204,22 @@ def directory_of(
         kind: The adapter.
         name: The model.
         files: What must be there.
-        how: The command that downloads it.
         revision: As in `snapshot`.
+        caches: Where to look before the cache of the hub.
+        owner: Whose models may be named without their owner.
 
     Raises:
         EmbedderUnavailable: It is not there; says how to get it.
     """
     wanted = list(files)
     if not is_path(name.model):
-        found = snapshot(hub_cache(), name.model, wanted, revision)
-        if found is None:
-            raise not_cached(kind, name, [hub_cache()], how)
-        return name, found, found.name[:12]
+        whole = name.model if owner is None or "/" in name.model else f"{owner}/{name.model}"
+        places = [*caches, hub_cache()]
+        for root in places:
+            found = snapshot(root, whole, wanted, revision)
+            if found is not None:
+                return name, found, found.name[:12]
+        raise not_cached(kind, name, places, f"hf download {whole}")
     place = Path(name.model).expanduser().absolute()
     name = name._replace(model=str(place))
     missing = [one for one in wanted if not (place / one).is_file()]

@@ -25,8 +25,7 @@ class Model2VecEmbedder(LocalEmbedder):
 
     def __init__(self, name: Name, *, form: str | None = None, revision: str | None = None) -> None:
         needs("model2vec", "model2vec", name)
-        how = f"hf download {name.model}"
-        name, directory, version = directory_of("model2vec", name, _FILES, how, revision)
+        name, directory, version = directory_of("model2vec", name, _FILES, revision)
         super().__init__("model2vec", name, directory, form=form, revision=version)
 
     def _load(self) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,15 +27,16 @@ class SentenceTransformersEmbedder(LocalEmbedder):
     with a model is not run.
 
     Args:
-        name: Id on the Hugging Face hub, or a path.
+        name: Id on the Hugging Face hub, for its own models also without their owner; or a path.
         form: As in `ModelEmbedder`.
         revision: Version that is wanted, first characters.
     """
 
     def __init__(self, name: Name, *, form: str | None = None, revision: str | None = None) -> None:
         needs(_KIND, "sentence_transformers", name)
-        how = f"hf download {name.model}"
-        name, directory, version = directory_of(_KIND, name, _FILES, how, revision)
+        own = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
+        caches = [Path(own).expanduser()] if own else []
+        name, directory, version = directory_of(_KIND, name, _FILES, revision, caches=caches, owner=_KIND)
         if form is None and prompt_for(name.model) == "none":
             form = _own_form(directory)
         super().__init__(_KIND, name, directory, form=form, revision=version)
