@@ -3,7 +3,8 @@
 //! - Nothing works in a forked child ([`super::fork`]).
 //! - Every lock wait is bounded but the one for the writer byte: that one blocks in the kernel, which hands it out
 //!   nearly in order of arrival (polling starved waiters for over a second in tests); the writer thread does it,
-//!   and callers wait for that thread with a deadline. Everything else is held for microseconds, unless its holder
+//!   and callers wait for that thread with a deadline. Who finds the byte free and nobody waiting takes it in passing.
+//!   Everything else is held for microseconds, unless its holder
 //!   was stopped.
 //! - The holder note follows the writer byte.
 //! - Tests inject faults.
@@ -12,6 +13,7 @@ use super::holder::{HolderNote, Tenure};
 use crate::files::fork::{self, Registration};
 use redb::backends::{FileBackend, InMemoryBackend};
 use redb::{BackendError, DatabaseError, StorageBackend};
+use std::cell::Cell;
 use std::fs::File;
 use std::io;
 use std::ops::Bound;
@@ -26,6 +28,31 @@ use super::fault::FaultPlan;
 
 /// The byte redb locks for a write transaction in multi-writer mode (a test fails should that ever change).
 pub(super) const WRITER_BYTE: u64 = 1 << 62;
+
+/// Held, shared, by everybody who waits for the writer byte. The kernel hands a byte that comes free to who asks first,
+/// so who takes it in passing looks here before: a loop of such writes would starve the others.
+pub(super) const QUEUE_BYTE: u64 = 1 << 61;
+
+/// How long a write waits in passing for a lock that is held for moments, in milliseconds. Its caller has a deadline of
+/// its own, which the writer thread keeps.
+const IN_PASSING_MS: u64 = 20;
+
+thread_local! {
+    static IN_PASSING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `begin`, in which the writer byte counts as taken also while anybody waits for it.
+pub(super) fn in_passing<R>(begin: impl FnOnce() -> R) -> R {
+    struct Reset;
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            IN_PASSING.set(false);
+        }
+    }
+    IN_PASSING.set(true);
+    let _reset = Reset;
+    begin()
+}
 
 /// Faults of the backend itself, carried through redb inside an [`io::Error`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -172,7 +199,8 @@ impl Backend {
         let mut pause = Duration::from_micros(20);
         while !attempt()? {
             let waited = started.elapsed().as_millis() as u64;
-            if waited >= self.patience.millis() {
+            let patience = self.patience.millis();
+            if waited >= if IN_PASSING.get() { patience.min(IN_PASSING_MS) } else { patience } {
                 return Err(BackendError::Io(BackendFault::LockTimeout(waited).error()));
             }
             std::thread::sleep(pause);
@@ -188,6 +216,27 @@ impl Backend {
             note.taken(Tenure::Commit);
             self.noted.store(true, Ordering::Release);
         }
+    }
+
+    /// Whether anybody waits for the writer byte, as far as can be told.
+    fn is_awaited(&self) -> bool {
+        let byte = Bound::Included(QUEUE_BYTE);
+        on_medium!(self, medium => medium.query_lock_range(byte, byte)).unwrap_or(true)
+    }
+
+    /// Waits for the writer byte for as long as it takes.
+    fn queue_for(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        if on_medium!(self, medium => medium.try_lock_range(start, end))? {
+            return Ok(());
+        }
+        let byte = Bound::Included(QUEUE_BYTE);
+        // Where that cannot be said, the byte is waited for all the same.
+        let said = on_medium!(self, medium => medium.try_lock_shared_range(byte, byte)).unwrap_or(false);
+        let locked = on_medium!(self, medium => medium.lock_range(start, end));
+        if said {
+            on_medium!(self, medium => medium.unlock_range(byte, byte))?;
+        }
+        locked
     }
 
     /// Says that the writer byte is given back, if it was held: redb lets go of it by closing, too.
@@ -250,6 +299,9 @@ impl StorageBackend for Backend {
 
     fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
         self.check_process()?;
+        if IN_PASSING.get() && is_writer_byte(start) && self.is_awaited() {
+            return Ok(false);
+        }
         let taken = on_medium!(self, medium => medium.try_lock_range(start, end))?;
         if taken {
             self.note_taken(start);
@@ -265,7 +317,7 @@ impl StorageBackend for Backend {
     fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
         self.check_process()?;
         if is_writer_byte(start) {
-            on_medium!(self, medium => medium.lock_range(start, end))?;
+            self.queue_for(start, end)?;
             self.note_taken(start);
             return Ok(());
         }

@@ -29,6 +29,8 @@ mod maintenance;
 #[cfg(test)]
 mod mode_tests;
 mod parts;
+#[cfg(test)]
+mod passing_tests;
 mod rows;
 mod seal;
 mod sealed;
@@ -60,8 +62,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 use view::Source;
 use writer::Writer;
 
@@ -195,6 +197,8 @@ struct Shared {
     closed: AtomicBool,
     /// Callers that wait for a write.
     waiting: AtomicUsize,
+    /// Held by a caller whose write runs on its own thread.
+    passing: Mutex<()>,
     /// Set when closing gave up on the writer thread: it must not write any more.
     abandoned: AtomicBool,
     /// Writes that were acknowledged and are not committed yet.
@@ -257,6 +261,7 @@ impl Store {
             writer: Mutex::new(None),
             closed: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
+            passing: Mutex::new(()),
             abandoned: AtomicBool::new(false),
             unflushed: AtomicUsize::new(0),
             lost: Mutex::new(None),
@@ -281,8 +286,8 @@ impl Store {
         outcome
     }
 
-    /// Runs `job` in a write transaction on the writer thread and returns when it is on disk, or with
-    /// [`Durability::Batched`] when it has run.
+    /// Runs `job` in a write transaction and returns when it is on disk, or with [`Durability::Batched`] when it has run;
+    /// on the writer thread, so that it can be given up while it is waited for, or on this one when nobody else writes.
     ///
     /// Jobs that come close together share a transaction; if one of them fails after it wrote, the others are run again
     /// without it, so a job must be able to run twice and do the same. A job that fails leaves nothing behind. Do
@@ -588,6 +593,10 @@ impl Shared {
                 let slow = "their commit did not end in time, so they may or may not be stored";
                 self.lose(unflushed(), &Error::store(&self.place.path, slow));
             }
+        }
+        let until = Instant::now() + CLOSE_BOUND;
+        while matches!(self.passing.try_lock(), Err(TryLockError::WouldBlock)) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
         }
         let handle = self.current().take();
         drop(handle);

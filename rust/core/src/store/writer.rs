@@ -1,4 +1,4 @@
-//! The writer thread: the only place where write transactions happen.
+//! The writer thread: where write transactions happen that have to be waited for.
 //!
 //! It blocks in the kernel for the writer lock, as long as it takes; callers wait for the thread, with a deadline
 //! and an ear for signals. Jobs that queue up meanwhile share one transaction, hence one commit ([`super::group`]).
@@ -140,7 +140,7 @@ fn send(shared: &Arc<Shared>, message: Message) -> Result<()> {
     queue.send(message).map_err(|_| failure::closed(&shared.place.path))
 }
 
-/// Runs `work` on the writer thread and waits for its commit; `alone`: in a transaction that no other job shares.
+/// Runs `work`, on the writer thread unless nothing is in its way here, and waits for its commit; `alone`: in a transaction that no other job shares.
 pub(super) fn submit<T, F>(shared: &Arc<Shared>, wait: &Wait<'_>, alone: bool, work: F) -> Result<T>
 where
     T: Send + 'static,
@@ -149,14 +149,30 @@ where
     let state = Arc::new(AtomicU8::new(QUEUED));
     let (reply, answer) = sync_channel(1);
     let job = Typed { work, result: None, state: Arc::clone(&state), reply: Some(reply), alone };
-    shared.waiting.fetch_add(1, Ordering::AcqRel);
-    let outcome = send(shared, Message::Job(Box::new(job))).and_then(|()| {
+    let job: Box<dyn Job> = Box::new(job);
+    let others = shared.waiting.fetch_add(1, Ordering::AcqRel);
+    let queued = if others == 0 { in_passing(shared, job) } else { Some(job) };
+    let sent = queued.map_or(Ok(()), |job| send(shared, Message::Job(job)));
+    let outcome = sent.and_then(|()| {
         await_answer(shared, wait, &answer, || {
             state.compare_exchange(QUEUED, CANCELLED, Ordering::AcqRel, Ordering::Acquire).is_ok()
         })
     });
     shared.waiting.fetch_sub(1, Ordering::AcqRel);
     outcome
+}
+
+/// See [`Group::run_in_passing`].
+fn in_passing(shared: &Shared, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
+    struct Reset;
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            IS_WRITER.set(false);
+        }
+    }
+    IS_WRITER.set(true);
+    let _reset = Reset;
+    Group::run_in_passing(shared, job)
 }
 
 /// Has the writer thread open the file for writing.
@@ -230,7 +246,7 @@ fn await_reply<T>(
     }
 }
 
-/// Whether the calling thread is a writer thread, which must not wait for itself.
+/// Whether the calling thread is in a write transaction, and must not wait for another.
 pub(super) fn on_writer_thread() -> bool {
     IS_WRITER.get()
 }
