@@ -10,8 +10,7 @@ use otolith_core::index as core;
 use otolith_core::lexical::Bm25Params;
 use otolith_core::text::Analyzer;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
-use std::sync::Arc;
+use pyo3::types::{PyDict, PyString, PyTuple};
 
 /// Settings of a `HybridIndex`.
 ///
@@ -157,7 +156,9 @@ impl Inserted {
 /// One result of a `HybridIndex`.
 #[pyclass(frozen, module = "otolith")]
 pub(crate) struct IndexHit {
-    id: Arc<str>,
+    /// The id it was inserted with.
+    #[pyo3(get)]
+    id: Py<PyString>,
     /// What the results are ordered by, 0 to 1.
     #[pyo3(get)]
     score: f64,
@@ -169,19 +170,13 @@ impl IndexHit {
     const FIELDS: [&str; 4] = ["id", "score", "parts", "explanation"];
 
     pub(crate) fn new(py: Python<'_>, hit: core::HybridHit) -> PyResult<Self> {
-        let explanation = hit.explanation.map(|tree| Explanation::new(py, tree)).transpose()?;
-        Ok(Self { id: hit.id, score: hit.score, parts: hit.parts, explanation })
+        let explanation = hit.explanation.map(|tree| Explanation::new(py, *tree)).transpose()?;
+        Ok(Self { id: PyString::new(py, &hit.id).unbind(), score: hit.score, parts: hit.parts, explanation })
     }
 }
 
 #[pymethods]
 impl IndexHit {
-    /// The id it was inserted with.
-    #[getter]
-    fn id(&self) -> &str {
-        &self.id
-    }
-
     /// Raw scores `bm25` and `cosine`, scaled ones `lexical` and `vector`, as far as they count; a new dict each time.
     #[getter]
     fn parts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -198,13 +193,15 @@ impl IndexHit {
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
         let Ok(other) = other.cast_exact::<Self>() else { return false };
-        let other = other.get();
-        (&self.id, self.score, self.parts) == (&other.id, other.score, other.parts)
+        let (py, own, other) = (other.py(), self, other.get());
+        let same_id = own.id.bind(py).as_any().eq(&other.id).unwrap_or(false);
+        same_id
+            && (own.score, own.parts) == (other.score, other.parts)
             && self.explanation.as_ref().map(Py::get) == other.explanation.as_ref().map(Py::get)
     }
 
     fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
-        (&*self.id, self.score).into_pyobject(py)?.hash()
+        (&self.id, self.score).into_pyobject(py)?.hash()
     }
 
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
@@ -218,7 +215,7 @@ impl IndexHit {
     #[staticmethod]
     #[pyo3(signature = (id, score, parts, explanation))]
     fn _from_state(
-        id: String,
+        id: Py<PyString>,
         score: f64,
         parts: &Bound<'_, PyDict>,
         explanation: Option<Py<Explanation>>,
@@ -230,6 +227,6 @@ impl IndexHit {
             lexical: part("lexical")?,
             vector: part("vector")?,
         };
-        Ok(Self { id: id.into(), score, parts, explanation })
+        Ok(Self { id, score, parts, explanation })
     }
 }

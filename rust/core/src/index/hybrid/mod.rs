@@ -91,7 +91,7 @@ pub struct HybridHit {
     /// Raw `bm25` and `cosine`, scaled `lexical` and `vector`, as far as they count.
     pub parts: Parts,
     /// The tree behind the score, when asked for.
-    pub explanation: Option<Explanation>,
+    pub explanation: Option<Box<Explanation>>,
 }
 
 /// Raw and scaled scores of a document, as far as they count for it.
@@ -317,7 +317,7 @@ impl HybridIndex {
                 id: self.ids.name(scored.raw.doc)?,
                 score: scored.score,
                 parts: Parts::of(scored),
-                explanation: search.explain.then(|| ranking.explain(&ask, scored)),
+                explanation: search.explain.then(|| Box::new(ranking.explain(&ask, scored))),
             })
         });
         Ok(hits.collect())

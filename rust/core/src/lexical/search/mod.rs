@@ -177,18 +177,16 @@ impl<'i, 'q> Question<'i, 'q> {
         if k == 0 || most == 0 {
             return Vec::new();
         }
-        let mut top = Top::new(k, most);
+        // What rounding does to sums in any order, and to sums of bounds.
+        let rounding = f32::EPSILON * (self.terms.len() + 8) as f32;
+        let mut top = Top::new(k, most, level.error() + rounding);
         let max_doc: usize = self.parts.iter().map(|part| part.max_doc() as usize).sum();
         let few = allowed.filter(|allowed| {
             let count = allowed.count_ones(..);
             count < max_doc / LOOK_UP_SHARE && count < self.doc_freqs
         });
         for (part, at) in self.parts.iter().zip(0..) {
-            let held = self.terms.iter().map(|term| (term.gain, self.list(term, at)));
-            let mut terms: Vec<Cursor<'_>> = held
-                .filter(|(_, list)| list.doc_freq > 0)
-                .map(|(gain, list)| Cursor::new(gain, list))
-                .collect();
+            let mut terms = self.cursors(at);
             if terms.is_empty() {
                 continue;
             }
@@ -198,7 +196,32 @@ impl<'i, 'q> Question<'i, 'q> {
                 None => scan.run(&mut top),
             }
         }
-        top.finish()
+        top.finish(|found| self.score_all(found))
+    }
+
+    /// The terms that a part holds, in canonical order.
+    fn cursors(&self, part: usize) -> Vec<Cursor<'_>> {
+        let held = self.terms.iter().map(|term| (term.gain, self.list(term, part)));
+        held.filter(|(_, list)| list.doc_freq > 0).map(|(gain, list)| Cursor::new(gain, list)).collect()
+    }
+
+    /// Gives documents their scores: the one place that decides the bits of what a search finds.
+    fn score_all(&self, found: &mut [ScoredDoc]) {
+        found.sort_unstable_by_key(|found| found.doc);
+        let mut found = found.iter_mut().peekable();
+        for (part, at) in self.parts.iter().zip(0..) {
+            let end = part.base.saturating_add(part.max_doc());
+            if found.peek().is_none_or(|found| found.doc.0 >= end) {
+                continue;
+            }
+            let mut terms = self.cursors(at);
+            while let Some(found) = found.next_if(|found| found.doc.0 < end) {
+                found.score = part.local(found.doc.0).map_or(0.0, |local| {
+                    let norm = self.norms.of(part.lens[local as usize]);
+                    terms.iter_mut().fold(0.0, |sum, term| sum + term.look_up_next(local, norm))
+                });
+            }
+        }
     }
 
     /// Live documents that hold the term at this place of the query.

@@ -215,6 +215,11 @@ impl<'i> Sieve<'i> {
         Self { base: part.base as usize, dead: part.dead, allowed }
     }
 
+    /// Whether every document passes.
+    pub(super) fn passes_all(&self) -> bool {
+        self.dead.is_none() && self.allowed.is_none()
+    }
+
     /// Whether a document of the part passes.
     #[inline]
     pub(super) fn passes(&self, local: u32) -> bool {

@@ -16,41 +16,68 @@ pub struct ScoredDoc {
 /// Least score there is: contributions are positive and far above it.
 const LEAST: f32 = f32::MIN_POSITIVE;
 
-/// The best `k` and every document that is tied with the last of them.
+/// The best `k` and every document that is tied with the last of them, from sums that are close to the scores.
 ///
 /// What a document needs is exact after each one, by a heap of the best scores alone: a buffer that is cut back when it
 /// is full lets more through, and every one of them is completed.
 #[derive(Debug)]
 pub(super) struct Top {
     k: usize,
-    /// The `k` best scores, the least first. Scores are positive, so their bits are in their order. Not kept when every
+    /// A document counts if its sum is within this factor of the k-th best sum.
+    slack: f32,
+    /// The `k` best sums, the least first. They are positive, so their bits are in their order. Not kept when every
     /// document counts.
     best: BinaryHeap<Reverse<u32>>,
     /// Documents that were good enough when they came.
     found: Vec<ScoredDoc>,
     /// So many of them are worth going through again.
     full: usize,
+    /// The k-th best sum so far.
     least: f32,
+    /// The same within the slack.
+    needed: f32,
 }
 
 impl Top {
-    /// `most` is how many documents can be found.
-    pub(super) fn new(k: usize, most: usize) -> Self {
+    /// `most` is how many documents can be found. No sum is further from the score than `error`, as a share of it.
+    pub(super) fn new(k: usize, most: usize, error: f32) -> Self {
         let best = BinaryHeap::with_capacity(if k < most { k } else { 0 });
-        Self { k: k.min(most), best, found: Vec::with_capacity(64.min(most)), full: 1024, least: LEAST }
+        let found = Vec::with_capacity(64.min(most));
+        // The k-th best sum may be as much too large as another one is too small.
+        let slack = 1.0 - 2.0 * error;
+        Self { k: k.min(most), slack, best, found, full: 1024, least: LEAST, needed: LEAST }
     }
 
-    /// Score of the k-th best so far: less does not count any more.
+    /// Above 0; a document whose sum is less does not count any more.
     #[inline]
-    pub(super) fn least(&self) -> f32 {
-        self.least
+    pub(super) fn needed(&self) -> f32 {
+        self.needed
+    }
+
+    /// Whether nothing is too low yet, while not every document counts.
+    pub(super) fn takes_all(&self) -> bool {
+        self.needed <= LEAST && self.best.capacity() > 0
+    }
+
+    /// Learns sums of different documents that are still to come, before all of these are.
+    pub(super) fn raise(&mut self, sums: &mut [f32]) {
+        if self.k <= sums.len() {
+            let least = *sums.select_nth_unstable_by(self.k - 1, |a, b| b.total_cmp(a)).1;
+            self.need(least);
+        }
+    }
+
+    /// The k-th best sum is at least so high.
+    fn need(&mut self, least: f32) {
+        self.least = self.least.max(least);
+        self.needed = (self.least * self.slack).max(LEAST);
     }
 
     /// Adds a document, unless it is not good enough.
     #[inline]
-    pub(super) fn push(&mut self, doc: u32, score: f32) {
-        if score >= self.least {
-            self.add(doc, score);
+    pub(super) fn push(&mut self, doc: u32, sum: f32) {
+        if sum >= self.needed {
+            self.add(doc, sum);
         }
     }
 
@@ -70,7 +97,8 @@ impl Top {
         if self.best.len() == self.k
             && let Some(Reverse(bits)) = self.best.peek()
         {
-            self.least = f32::from_bits(*bits);
+            let least = f32::from_bits(*bits);
+            self.need(least);
         }
         if self.found.len() >= self.full {
             self.thin_out();
@@ -80,14 +108,22 @@ impl Top {
     }
 
     fn thin_out(&mut self) {
-        let least = self.least;
-        self.found.retain(|found| found.score >= least);
+        let needed = self.needed;
+        self.found.retain(|found| found.score >= needed);
     }
 
-    /// What is left, in no order.
-    pub(super) fn finish(mut self) -> Vec<ScoredDoc> {
+    /// What is left, in no order. `score` puts the scores in place of the sums; a document whose score is 0 is none.
+    pub(super) fn finish(mut self, score: impl FnOnce(&mut [ScoredDoc])) -> Vec<ScoredDoc> {
         self.thin_out();
-        self.found
+        let mut found = self.found;
+        score(&mut found);
+        let mut least = LEAST;
+        if self.k < found.len() {
+            let last = found.select_nth_unstable_by(self.k - 1, |a, b| b.score.total_cmp(&a.score)).1;
+            least = least.max(last.score);
+        }
+        found.retain(|found| found.score >= least);
+        found
     }
 }
 
@@ -98,16 +134,26 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_best_and_all_that_are_tied_with_the_last(scores in prop::collection::vec(1..12u32, 0..3000), k in 1..40usize) {
-            let mut top = Top::new(k, scores.len());
-            let scores: Vec<f32> = scores.iter().map(|score| *score as f32 / 3.0).collect();
-            scores.iter().zip(0..).for_each(|(score, doc)| top.push(doc, *score));
+        fn the_best_and_all_that_are_tied_with_the_last(
+            scores in prop::collection::vec((1..12u32, -1.0..=1.0f32), 0..3000), k in 1..40usize, loose in any::<bool>(), raised in any::<bool>(),
+        ) {
+            let error = if loose { 0.2 } else { 0.0 };
+            let sums: Vec<f32> =
+                scores.iter().map(|(score, off)| *score as f32 * (1.0 + error * 0.99 * off)).collect();
+            let scores: Vec<f32> = scores.iter().map(|(score, _)| *score as f32).collect();
+            let mut top = Top::new(k, scores.len(), error);
+            if raised && top.takes_all() {
+                top.raise(&mut sums.iter().copied().step_by(3).collect::<Vec<_>>());
+            }
+            sums.iter().zip(0..).for_each(|(sum, doc)| top.push(doc, *sum));
             let mut sorted = scores.clone();
             sorted.sort_by(|a, b| b.total_cmp(a));
             let least = sorted.get(k - 1).copied().unwrap_or(0.0);
             let expected: Vec<u32> =
                 scores.iter().zip(0..).filter(|(score, _)| **score >= least).map(|(_, doc)| doc).collect();
-            let found: Vec<u32> = top.finish().iter().map(|found| found.doc.0).collect();
+            let found = top.finish(|found| found.iter_mut().for_each(|one| one.score = scores[one.doc.index()]));
+            let mut found: Vec<u32> = found.iter().map(|found| found.doc.0).collect();
+            found.sort_unstable();
             prop_assert_eq!(found, expected);
         }
     }

@@ -1,18 +1,21 @@
 //! The best documents of one part: windows of documents, dense rows by wide registers, and `MaxScore`.
 //!
-//! Terms come in the canonical order. The first of them, the essential ones, are added up over a window of documents;
-//! what the others can add at most decides which documents are looked at further. The better the documents found so far,
-//! the fewer terms are essential. When the essential ones still let too many documents through, the next terms are added
-//! up as well: looking each up is dearer (with loose bounds five times dearer than scoring everything).
+//! Terms with lists come first, in the canonical order, those with rows after them. The first terms, the essential ones,
+//! are added up over a window of documents; what the others can add at most decides which documents are looked at
+//! further. The better the documents found so far, the fewer terms are essential. When essential lists still let too many
+//! documents through, the next ones are added up as well: looking each up is dearer (with loose bounds five times dearer
+//! than scoring everything). Rows are added group by group, as long as a document of the group can still count.
+//!
+//! Sums are close to the scores, in any order: what they let through is scored at the end.
 
 use super::part::{Part, Sieve};
 use super::top::Top;
 use crate::lexical::bm25::{Norms, saturation};
 use crate::lexical::segment::{Bounds, Postings};
-use crate::lexical::simd::{self, Simd};
+use crate::lexical::simd::{self, Row, Simd, Window};
 use std::cell::Cell;
 
-/// Documents of a window: sums and norms fit the first cache.
+/// Documents of a window: sums, lengths and a few rows fit the first cache.
 const WINDOW: usize = 4096;
 /// Documents that are looked through at once: what is found in them raises what the next need.
 const BLOCK: usize = 256;
@@ -20,9 +23,9 @@ const BLOCK: usize = 256;
 const SPARSE_WINDOW: usize = 16 * WINDOW;
 /// With fewer postings of essential terms than one in so many documents, they are listed.
 const SPARSE_SHARE: usize = 32;
-/// With more than one in so many documents of a window left to look at, another term is added up.
+/// With more than one in so many documents of a window left to look at, another list is added up.
 const CROWDED_SHARE: usize = 128;
-/// Every so many windows the terms that were added up beyond the essential ones are one fewer, to see whether that is
+/// Every so many windows the lists that were added up beyond the essential ones are one fewer, to see whether that is
 /// enough.
 const RETRY: usize = 8;
 
@@ -79,6 +82,19 @@ impl<'i> Cursor<'i> {
         self.at += taken;
     }
 
+    /// Adds what a row leaves out where the frequency is above what a byte holds.
+    fn add_over(&self, start: usize, lens: &[u32], norms: Norms, sums: &mut [f32]) {
+        let over = self.postings.over;
+        let first = over.partition_point(|entry| (entry.doc as usize) < start);
+        for entry in &over[first..] {
+            let place = (entry.doc as usize).wrapping_sub(start);
+            let (Some(sum), Some(len)) = (sums.get_mut(place), lens.get(place)) else { break };
+            let norm = norms.of(*len);
+            let (all, held) = (saturation(entry.tf as f32, norm), saturation(f32::from(u8::MAX), norm));
+            *sum += self.gain * (all - held).max(0.0);
+        }
+    }
+
     /// What the term is worth in a document; 0 when it does not hold it.
     #[inline]
     fn look_up(&self, doc: u32, norm: f32) -> f32 {
@@ -93,7 +109,7 @@ impl<'i> Cursor<'i> {
 
     /// The same for documents in rising order.
     #[inline]
-    fn look_up_next(&mut self, doc: u32, norm: f32) -> f32 {
+    pub(super) fn look_up_next(&mut self, doc: u32, norm: f32) -> f32 {
         if self.postings.row.is_some() {
             return self.look_up(doc, norm);
         }
@@ -123,16 +139,12 @@ fn gallop(docs: &[u32], from: usize, doc: u32) -> usize {
 struct Scratch {
     /// All zero between windows.
     sums: Vec<f32>,
-    norms: Vec<f32>,
     /// Places in a window.
     places: Vec<u32>,
-    /// Places and sums that a dense row must not change, as their frequency is above what a byte holds.
-    kept: Vec<(usize, f32)>,
 }
 
 thread_local! {
-    static SCRATCH: Cell<Scratch> =
-        const { Cell::new(Scratch { sums: Vec::new(), norms: Vec::new(), places: Vec::new(), kept: Vec::new() }) };
+    static SCRATCH: Cell<Scratch> = const { Cell::new(Scratch { sums: Vec::new(), places: Vec::new() }) };
 }
 
 /// One part under search.
@@ -141,15 +153,17 @@ pub(super) struct Scan<'s, 'i> {
     sieve: Sieve<'i>,
     norms: Norms,
     level: Simd,
-    /// In canonical order.
+    /// Lists, then rows.
     terms: &'s mut [Cursor<'i>],
+    /// How many of them are lists.
+    lists: usize,
+    rows: Vec<Row<'i>>,
     /// What the terms from each on can add at most; one more for none.
     rest: Vec<f32>,
-    /// Sums of bounds and sums of scores are rounded differently: a document counts if it is within this factor.
-    slack: f32,
 }
 
 impl<'s, 'i> Scan<'s, 'i> {
+    /// Terms come in canonical order.
     pub(super) fn new(
         part: &'s Part<'i>,
         sieve: Sieve<'i>,
@@ -157,12 +171,18 @@ impl<'s, 'i> Scan<'s, 'i> {
         level: Simd,
         terms: &'s mut [Cursor<'i>],
     ) -> Self {
+        terms.sort_by_key(|term| term.postings.row.is_some());
+        let lists = terms.partition_point(|term| term.postings.row.is_none());
         let mut rest = vec![0.0; terms.len() + 1];
         for (at, term) in terms.iter().enumerate().rev() {
             rest[at] = rest[at + 1] + term.bound(norms);
         }
-        let slack = 1.0 - f32::EPSILON * (terms.len() + 8) as f32;
-        Self { part, sieve, norms, level, terms, rest, slack }
+        let rows = terms[lists..].iter().zip(&rest[lists..]);
+        let row = |(term, rest): (&Cursor<'i>, &f32)| {
+            Some(Row { tfs: term.postings.row?, gain: term.gain, rest: *rest })
+        };
+        let rows = rows.filter_map(row).collect();
+        Self { part, sieve, norms, level, terms, lists, rows, rest }
     }
 
     /// Adds the part's best documents to `top`.
@@ -170,7 +190,6 @@ impl<'s, 'i> Scan<'s, 'i> {
         let mut scratch = SCRATCH.take();
         if scratch.sums.len() < SPARSE_WINDOW {
             scratch.sums.resize(SPARSE_WINDOW, 0.0);
-            scratch.norms.resize(WINDOW, 0.0);
         }
         let max_doc = self.part.max_doc() as usize;
         let (mut start, mut essential) = (0, self.terms.len());
@@ -184,8 +203,7 @@ impl<'s, 'i> Scan<'s, 'i> {
             }
             let first = &self.terms[..essential];
             let postings: usize = first.iter().map(|term| term.postings.docs.len()).sum();
-            let listed =
-                postings * SPARSE_SHARE < max_doc && first.iter().all(|term| term.postings.row.is_none());
+            let listed = postings * SPARSE_SHARE < max_doc && essential <= self.lists;
             let size = if listed { SPARSE_WINDOW } else { WINDOW };
             let end = max_doc.min(start + size);
             if listed {
@@ -202,7 +220,7 @@ impl<'s, 'i> Scan<'s, 'i> {
     /// not essential, so that no document without any other term has it.
     #[inline]
     fn needed(&self, top: &Top, from: usize) -> f32 {
-        top.least() * self.slack - self.rest[from]
+        top.needed() - self.rest[from]
     }
 
     /// A window with few postings.
@@ -259,71 +277,72 @@ impl<'s, 'i> Scan<'s, 'i> {
         top: &mut Top,
         scratch: &mut Scratch,
     ) {
-        let Scratch { sums, norms, places, kept } = scratch;
-        let len = end - start;
-        let (sums, norms) = (&mut sums[..len], &mut norms[..len]);
-        simd::norms_of(self.level, &self.part.lens[start..end], self.norms, norms);
-        for at in 0..essential {
-            self.add_term(at, start, sums, norms, kept);
+        let Scratch { sums, places } = scratch;
+        let sums = &mut sums[..end - start];
+        let mut from = essential.min(self.lists);
+        for at in 0..from {
+            self.add_list(at, start, sums);
         }
-        let mut from = essential;
-        while from < self.terms.len() {
-            let crowded = || {
-                let count = simd::count_above(self.level, sums, self.needed(top, from));
-                count as usize > len / CROWDED_SHARE
-            };
-            if from >= added.hint && !crowded() {
-                break;
+        if essential < self.lists {
+            while from < self.lists {
+                let crowded = || {
+                    let count = simd::count_above(self.level, sums, self.needed(top, from));
+                    count as usize > sums.len() / CROWDED_SHARE
+                };
+                if from >= added.hint && !crowded() {
+                    break;
+                }
+                self.add_list(from, start, sums);
+                from += 1;
             }
-            self.add_term(from, start, sums, norms, kept);
-            from += 1;
+            added.next(from, essential);
         }
-        added.next(from, essential);
-        for (block, first) in sums.chunks(BLOCK).zip((0..).step_by(BLOCK)) {
-            places.clear();
-            simd::find_above(self.level, block, self.needed(top, from), places);
-            for &place in places.iter() {
-                let (sum, norm) = (block[place as usize], norms[first + place as usize]);
-                let doc = (start + first) as u32 + place;
-                if sum >= self.needed(top, from) && self.sieve.passes(doc) {
-                    self.complete(doc, sum, from, top, |term| term.look_up_next(doc, norm));
+        if from == self.lists {
+            self.add_rows(start, sums, top);
+        } else {
+            for (block, first) in sums.chunks(BLOCK).zip((start as u32..).step_by(BLOCK)) {
+                places.clear();
+                simd::find_above(self.level, block, self.needed(top, from), places);
+                for &place in places.iter() {
+                    let (sum, doc) = (block[place as usize], first + place);
+                    if sum >= self.needed(top, from) && self.sieve.passes(doc) {
+                        let norm = self.norms.of(self.part.lens[doc as usize]);
+                        self.complete(doc, sum, from, top, |term| term.look_up_next(doc, norm));
+                    }
                 }
             }
         }
         sums.fill(0.0);
     }
 
-    fn add_term(
-        &mut self,
-        at: usize,
-        start: usize,
-        sums: &mut [f32],
-        norms: &[f32],
-        kept: &mut Vec<(usize, f32)>,
-    ) {
-        let term = &mut self.terms[at];
-        let end = start + sums.len();
-        let Some(row) = term.postings.row.and_then(|row| row.get(start..end)) else {
-            term.scatter(start as u32, end as u32, self.part, self.norms, |doc, worth| {
-                if let Some(sum) = sums.get_mut((doc as usize).wrapping_sub(start)) {
-                    *sum += worth;
-                }
-            });
-            return;
-        };
-        let over = term.postings.over;
-        let first = over.partition_point(|entry| (entry.doc as usize) < start);
-        kept.clear();
-        for entry in over[first..].iter().take_while(|entry| (entry.doc as usize) < end) {
-            let place = (entry.doc as usize).saturating_sub(start);
-            if let (Some(sum), Some(norm)) = (sums.get(place), norms.get(place)) {
-                kept.push((place, sum + term.gain * saturation(entry.tf as f32, *norm)));
+    fn add_list(&mut self, at: usize, start: usize, sums: &mut [f32]) {
+        let (first, end) = (start as u32, (start + sums.len()) as u32);
+        self.terms[at].scatter(first, end, self.part, self.norms, |doc, worth| {
+            if let Some(sum) = sums.get_mut((doc as usize).wrapping_sub(start)) {
+                *sum += worth;
             }
+        });
+    }
+
+    /// Completes a window that has the sums of all lists.
+    fn add_rows(&self, start: usize, sums: &mut [f32], top: &mut Top) {
+        let lens = &self.part.lens[start..start + sums.len()];
+        for term in &self.terms[self.lists..] {
+            term.add_over(start, lens, self.norms, sums);
         }
-        simd::add_row(self.level, sums, row, norms, term.gain);
-        for &(place, sum) in kept.iter() {
-            sums[place] = sum;
+        let window = Window { start, lens, norms: self.norms };
+        let mut rows = &self.rows[..];
+        if top.takes_all() && self.sieve.passes_all() {
+            top.raise(&mut simd::add_all_rows(self.level, window, sums, rows));
+            rows = &[];
         }
+        simd::add_rows(self.level, window, sums, rows, top.needed(), |place, sum| {
+            let doc = start as u32 + place;
+            if self.sieve.passes(doc) {
+                top.push(self.part.base + doc, sum);
+            }
+            top.needed()
+        });
     }
 
     /// Looks up the allowed documents, `docs` in rising order, one by one.
