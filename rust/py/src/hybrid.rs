@@ -4,7 +4,7 @@ use crate::convert::path::absolute;
 use crate::convert::{mapping, number, text, vector};
 use crate::door;
 use crate::errors;
-use crate::hybrid_types::{IndexHit, IndexParams, Inserted};
+use crate::hybrid_types::{Answer, IndexParams, Inserted};
 use crate::report::Coverage;
 use otolith_core::engine as core_engine;
 use otolith_core::error::{Error, Result};
@@ -13,7 +13,7 @@ use otolith_core::fusion::Fusion;
 use otolith_core::index as core;
 use otolith_core::lexical::PreparedDoc;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
+use pyo3::types::{PyList, PyString};
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError, TryLockResult};
 use std::time::{Duration, Instant};
 
@@ -369,9 +369,9 @@ impl HybridIndex {
     #[pyo3(signature = (query=None, vector=None, k=None, *, ids=None, fusion=None, weights=None, explain=false),
            text_signature = "($self, query=None, vector=None, k=10, *, ids=None, fusion='weighted', weights=None, explain=False)")]
     #[allow(clippy::too_many_arguments, reason = "they are keywords")]
-    fn search(
+    fn search<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         query: Option<&Bound<'_, PyAny>>,
         vector: Option<&Bound<'_, PyAny>>,
         k: Option<&Bound<'_, PyAny>>,
@@ -379,7 +379,7 @@ impl HybridIndex {
         fusion: Option<&Bound<'_, PyAny>>,
         weights: Option<&Bound<'_, PyAny>>,
         explain: bool,
-    ) -> PyResult<Vec<IndexHit>> {
+    ) -> PyResult<Bound<'py, PyList>> {
         let vector = vector::optional("vector", vector)?;
         let ids = ids.map(|ids| text::texts("ids", ids)).transpose()?;
         let ids: Option<Vec<&str>> = ids.as_ref().map(|ids| ids.iter().map(String::as_str).collect());
@@ -392,8 +392,8 @@ impl HybridIndex {
             weights: mapping::weights(weights)?,
             explain,
         };
-        let hits = door::run(py, || self.read()?.search(&search))?;
-        hits.into_iter().map(|hit| IndexHit::new(py, hit)).collect()
+        let answer = door::run(py, || self.read()?.search(&search).map(Answer::new))?;
+        answer.into_list(py)
     }
 
     /// As `search` with the default settings, for several questions at once.
@@ -410,13 +410,13 @@ impl HybridIndex {
     ///     DimensionMismatch: A vector is not as wide as the index.
     ///     InvalidInput: As for `search`, or the arguments are not equally long.
     #[pyo3(signature = (queries=None, vectors=None, k=None), text_signature = "($self, queries=None, vectors=None, k=10)")]
-    fn search_many(
+    fn search_many<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         queries: Option<&Bound<'_, PyAny>>,
         vectors: Option<&Bound<'_, PyAny>>,
         k: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<Vec<Vec<IndexHit>>> {
+    ) -> PyResult<Vec<Bound<'py, PyList>>> {
         let k = k.map_or(Ok(10), |k| number::count("k", k))?;
         let vectors = vectors.map(|vectors| vector::vectors("vectors", vectors)).transpose()?;
         let vectors = vectors.map(|rows| rows.into_iter().collect::<PyResult<Vec<_>>>()).transpose()?;
@@ -435,17 +435,12 @@ impl HybridIndex {
             let mut found = Vec::with_capacity(len);
             for (query, vector) in texts.iter().zip(&vectors) {
                 let vector = vector.as_deref();
-                found.push(index.search(&core::Search {
-                    query: *query,
-                    vector,
-                    k,
-                    ..core::Search::default()
-                })?);
+                let search = core::Search { query: *query, vector, k, ..core::Search::default() };
+                found.push(Answer::new(index.search(&search)?));
             }
             Ok(found)
         })?;
-        let wrap = |hits: Vec<core::HybridHit>| hits.into_iter().map(|hit| IndexHit::new(py, hit)).collect();
-        found.into_iter().map(wrap).collect()
+        found.into_iter().map(|answer| answer.into_list(py)).collect()
     }
 
     /// How many documents have vectors, and why others have none.

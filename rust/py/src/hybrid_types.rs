@@ -10,7 +10,7 @@ use otolith_core::index as core;
 use otolith_core::lexical::Bm25Params;
 use otolith_core::text::Analyzer;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 
 /// Settings of a `HybridIndex`.
 ///
@@ -153,6 +153,45 @@ impl Inserted {
     }
 }
 
+/// A hit but its id.
+struct Found {
+    /// Where its id ends in all of them.
+    end: usize,
+    score: f64,
+    parts: core::Parts,
+    explanation: Option<Box<otolith_core::explain::Explanation>>,
+}
+
+/// The hits of one question on their way out of the index, their ids in one piece.
+pub(crate) struct Answer {
+    ids: String,
+    hits: Vec<Found>,
+}
+
+impl Answer {
+    pub(crate) fn new(hits: Vec<core::HybridHit<'_>>) -> Self {
+        let mut answer = Self {
+            ids: String::with_capacity(hits.iter().map(|hit| hit.id.len()).sum()),
+            hits: Vec::with_capacity(hits.len()),
+        };
+        for core::HybridHit { id, score, parts, explanation } in hits {
+            answer.ids.push_str(id);
+            answer.hits.push(Found { end: answer.ids.len(), score, parts, explanation });
+        }
+        answer
+    }
+
+    pub(crate) fn into_list(self, py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+        let mut start = 0;
+        let hits = self.hits.into_iter().map(|hit| {
+            let id = &self.ids[std::mem::replace(&mut start, hit.end)..hit.end];
+            Py::new(py, IndexHit::new(py, id, hit)?)
+        });
+        let hits = hits.collect::<PyResult<Vec<_>>>()?;
+        PyList::new(py, hits)
+    }
+}
+
 /// One result of a `HybridIndex`.
 #[pyclass(frozen, module = "otolith")]
 pub(crate) struct IndexHit {
@@ -169,9 +208,9 @@ pub(crate) struct IndexHit {
 impl IndexHit {
     const FIELDS: [&str; 4] = ["id", "score", "parts", "explanation"];
 
-    pub(crate) fn new(py: Python<'_>, hit: core::HybridHit) -> PyResult<Self> {
+    fn new(py: Python<'_>, id: &str, hit: Found) -> PyResult<Self> {
         let explanation = hit.explanation.map(|tree| Explanation::new(py, *tree)).transpose()?;
-        Ok(Self { id: PyString::new(py, &hit.id).unbind(), score: hit.score, parts: hit.parts, explanation })
+        Ok(Self { id: PyString::new(py, id).unbind(), score: hit.score, parts: hit.parts, explanation })
     }
 }
 

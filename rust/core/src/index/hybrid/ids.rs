@@ -64,10 +64,17 @@ impl DocIds {
     }
 
     /// The id of a document.
-    pub(super) fn name(&self, doc: DocId) -> Option<Arc<str>> {
+    pub(super) fn name(&self, doc: DocId) -> Option<&str> {
+        match doc.index().checked_sub(self.first_own()) {
+            Some(at) => self.own.get(at)?.as_deref(),
+            None => self.saved.as_ref()?.name(doc),
+        }
+    }
+
+    fn shared_name(&self, doc: DocId) -> Option<Arc<str>> {
         match doc.index().checked_sub(self.first_own()) {
             Some(at) => self.own.get(at)?.clone(),
-            None => self.saved.as_ref()?.name(doc).map(Arc::from),
+            None => self.name(doc).map(Arc::from),
         }
     }
 
@@ -95,7 +102,7 @@ impl DocIds {
     pub(super) fn renumber(&mut self, numbers: &[u32]) {
         let mut new = Self::default();
         for (doc, number) in (0..).map(DocId).zip(numbers) {
-            if let Some(id) = self.name(doc).filter(|_| *number != DROPPED) {
+            if let Some(id) = self.shared_name(doc).filter(|_| *number != DROPPED) {
                 new.insert(id, DocId(*number));
             }
         }
@@ -117,7 +124,7 @@ impl DocIds {
         count: u32,
     ) -> io::Result<()> {
         let known = (0..).map(DocId).zip(numbers).filter(|(_, number)| **number != DROPPED);
-        let mut names: Vec<(Arc<str>, u32)> =
+        let mut names: Vec<(&str, u32)> =
             known.filter_map(|(doc, number)| Some((self.name(doc)?, *number))).collect();
         names.sort_unstable();
         if names.len() != count as usize {

@@ -81,11 +81,11 @@ impl Default for Search<'_> {
     }
 }
 
-/// One result.
+/// One result. It borrows its id: to copy each took a tenth of a short question's time.
 #[derive(Debug, Clone, PartialEq)]
-pub struct HybridHit {
+pub struct HybridHit<'i> {
     /// The id it was inserted with.
-    pub id: Arc<str>,
+    pub id: &'i str,
     /// Orders the answer, 0 to 1.
     pub score: f64,
     /// Raw `bm25` and `cosine`, scaled `lexical` and `vector`, as far as they count.
@@ -291,7 +291,7 @@ impl HybridIndex {
     /// # Errors
     /// [`Error::DimensionMismatch`] for a query vector of another width, [`Error::InvalidInput`] for one without a
     /// direction.
-    pub fn search(&self, search: &Search<'_>) -> Result<Vec<HybridHit>> {
+    pub fn search(&self, search: &Search<'_>) -> Result<Vec<HybridHit<'_>>> {
         let query = search.query.map(|text| self.analyzer.query(text));
         let vector = search.vector.map(|row| query_row(row, self.index.vectors().dim())).transpose()?;
         let allowed = search.ids.map(|ids| {
@@ -312,15 +312,16 @@ impl HybridIndex {
         let mut ranking = self.index.rank(&ask).map_err(query_refused)?;
         let scored = std::mem::take(&mut ranking.scored);
         let best = fusion::select(scored, search.k, ranking.order(|doc| doc));
-        let hits = best.iter().filter_map(|scored| {
+        let mut hits = Vec::with_capacity(best.len());
+        hits.extend(best.iter().filter_map(|scored| {
             Some(HybridHit {
                 id: self.ids.name(scored.raw.doc)?,
                 score: scored.score,
                 parts: Parts::of(scored),
                 explanation: search.explain.then(|| Box::new(ranking.explain(&ask, scored))),
             })
-        });
-        Ok(hits.collect())
+        }));
+        Ok(hits)
     }
 
     /// The allowed documents that hold every word of each phrase: the texts are not here to look for their order.

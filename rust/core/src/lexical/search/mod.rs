@@ -180,6 +180,7 @@ impl<'i, 'q> Question<'i, 'q> {
         // What rounding does to sums in any order, and to sums of bounds.
         let rounding = f32::EPSILON * (self.terms.len() + 8) as f32;
         let mut top = Top::new(k, most, level.error() + rounding);
+        let mut exact = true;
         let max_doc: usize = self.parts.iter().map(|part| part.max_doc() as usize).sum();
         let few = allowed.filter(|allowed| {
             let count = allowed.count_ones(..);
@@ -191,12 +192,17 @@ impl<'i, 'q> Question<'i, 'q> {
                 continue;
             }
             let scan = Scan::new(part, Sieve::new(part, allowed), self.norms, level, &mut terms);
+            exact &= scan.is_exact();
             match few {
                 Some(few) => scan.look_up(ones_within(few, part.base, part.max_doc()), &mut top),
                 None => scan.run(&mut top),
             }
         }
-        top.finish(|found| self.score_all(found))
+        top.finish(|found| {
+            if !exact {
+                self.score_all(found);
+            }
+        })
     }
 
     /// The terms that a part holds, in canonical order.
@@ -205,7 +211,7 @@ impl<'i, 'q> Question<'i, 'q> {
         held.filter(|(_, list)| list.doc_freq > 0).map(|(gain, list)| Cursor::new(gain, list)).collect()
     }
 
-    /// Gives documents their scores: the one place that decides the bits of what a search finds.
+    /// Gives documents their scores, each summed up in canonical order.
     fn score_all(&self, found: &mut [ScoredDoc]) {
         found.sort_unstable_by_key(|found| found.doc);
         let mut found = found.iter_mut().peekable();

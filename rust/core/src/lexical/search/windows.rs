@@ -6,7 +6,7 @@
 //! documents through, the next ones are added up as well: looking each up is dearer (with loose bounds five times dearer
 //! than scoring everything). Rows are added group by group, as long as a document of the group can still count.
 //!
-//! Sums are close to the scores, in any order: what they let through is scored at the end.
+//! Where there are rows, sums are close to the scores, in any order: what they let through is scored at the end.
 
 use super::part::{Part, Sieve};
 use super::top::Top;
@@ -185,6 +185,11 @@ impl<'s, 'i> Scan<'s, 'i> {
         Self { part, sieve, norms, level, terms, lists, rows, rest }
     }
 
+    /// Whether sums are the scores to the last bit: without rows each is summed up in canonical order.
+    pub(super) fn is_exact(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Adds the part's best documents to `top`.
     pub(super) fn run(mut self, top: &mut Top) {
         let mut scratch = SCRATCH.take();
@@ -243,6 +248,10 @@ impl<'s, 'i> Scan<'s, 'i> {
             if sum < self.needed(top, essential) || !self.sieve.passes(doc) {
                 continue;
             }
+            if essential == self.terms.len() {
+                top.push(self.part.base + doc, sum);
+                continue;
+            }
             let norm = self.norms.of(self.part.lens[doc as usize]);
             self.complete(doc, sum, essential, top, |term| term.look_up(doc, norm));
         }
@@ -297,7 +306,7 @@ impl<'s, 'i> Scan<'s, 'i> {
             }
             added.next(from, essential);
         }
-        if from == self.lists {
+        if from == self.lists && !self.rows.is_empty() {
             self.add_rows(start, sums, top);
         } else {
             for (block, first) in sums.chunks(BLOCK).zip((start as u32..).step_by(BLOCK)) {

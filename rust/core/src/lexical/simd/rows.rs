@@ -135,12 +135,13 @@ fn run<S: Sums>(
     // So many rows are added without asking: those that are worth it for a document without anything before them.
     let mut sure = rows.iter().take_while(|row| row.rest >= least).count();
     let mut streak = 0;
+    let mut spare = Spare::default();
     'groups: for at in (0..lens.len()).step_by(GROUP) {
-        let mut group = S::load(take(sums, at, &mut [0.0; GROUP]));
+        let mut group = S::load(take(sums, at, &mut spare.sums));
         if sure == 0 && !group.any(rows.first().map_or(least, |row| least - row.rest)) {
             continue;
         }
-        let of_group = norms_of(norms, take(lens, at, &mut [0; GROUP]));
+        let of_group = norms_of(norms, take(lens, at, &mut spare.lens));
         for (place, row) in rows.iter().enumerate() {
             if place >= sure {
                 if !group.any(least - row.rest) {
@@ -149,7 +150,7 @@ fn run<S: Sums>(
                 }
                 streak += u32::from(place == sure);
             }
-            group.add(take(row.tfs, start + at, &mut [0; GROUP]), &of_group, row.gain);
+            group.add(take(row.tfs, start + at, &mut spare.tfs), &of_group, row.gain);
         }
         if streak == STREAK {
             (sure, streak) = (sure + 1, 0);
@@ -175,19 +176,19 @@ fn run<S: Sums>(
 fn run_all<S: Sums>(window: Window<'_>, sums: &mut [f32], rows: &[Row<'_>]) -> [f32; GROUP] {
     let Window { start, lens, norms } = window;
     let mut most = S::load(&[0.0; GROUP]);
+    let mut spare = Spare::default();
     for (at, sums) in (0..lens.len()).step_by(GROUP).zip(sums.chunks_mut(GROUP)) {
-        let mut spare = [0.0; GROUP];
-        let mut group = S::load(take(sums, 0, &mut spare));
-        let of_group = norms_of(norms, take(lens, at, &mut [0; GROUP]));
+        let mut group = S::load(take(sums, 0, &mut spare.sums));
+        let of_group = norms_of(norms, take(lens, at, &mut spare.lens));
         for row in rows {
-            group.add(take(row.tfs, start + at, &mut [0; GROUP]), &of_group, row.gain);
+            group.add(take(row.tfs, start + at, &mut spare.tfs), &of_group, row.gain);
         }
         most.raise(&group);
         if let Ok(whole) = sums.try_into() {
             group.store(whole);
         } else {
-            group.store(&mut spare);
-            sums.copy_from_slice(&spare[..sums.len()]);
+            group.store(&mut spare.sums);
+            sums.copy_from_slice(&spare.sums[..sums.len()]);
         }
     }
     let mut stored = [0.0; GROUP];
@@ -204,7 +205,20 @@ fn norms_of(norms: Norms, lens: &[u32; GROUP]) -> [f32; GROUP] {
     of_group
 }
 
-/// The group that begins at a place; what is missing of the last is filled up in `spare`.
+/// Room for the last group of a part, filled up with nothing.
+struct Spare {
+    sums: [f32; GROUP],
+    lens: [u32; GROUP],
+    tfs: [u8; GROUP],
+}
+
+impl Default for Spare {
+    fn default() -> Self {
+        Self { sums: [0.0; GROUP], lens: [0; GROUP], tfs: [0; GROUP] }
+    }
+}
+
+/// The group that begins at a place; the last one, which is shorter, in `spare`.
 #[inline(always)]
 fn take<'a, T: Copy>(all: &'a [T], at: usize, spare: &'a mut [T; GROUP]) -> &'a [T; GROUP] {
     let left = all.get(at..).unwrap_or_default();
