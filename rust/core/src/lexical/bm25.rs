@@ -50,7 +50,8 @@ impl Norms {
 
 /// What `tf` occurrences, in quarters, are worth in a document with this norm: 0 to 1.
 ///
-/// Every kernel computes this, in this order and without fused operations: so all of them give the same bits.
+/// Scores are made of this, in this order and without fused operations: so they have the same bits everywhere. What only
+/// decides which documents are scored may be an estimate of it.
 #[inline]
 pub(crate) fn saturation(tf: f32, norm: f32) -> f32 {
     tf / (tf + norm)

@@ -186,9 +186,13 @@ pub(crate) fn surface_mark(key: &str) -> &str {
     if key.starts_with(SURFACE) { &key[..SURFACE.len_utf8()] } else { "" }
 }
 
+/// So many terms are compared one by one, as it takes less than their copies in a table do.
+const FEW: usize = 16;
+
 /// Collects tokens into a query.
 pub(super) struct QueryBuilder<'s> {
     synonyms: &'s Synonyms,
+    /// Places of the terms, once there are more than [`FEW`].
     seen: FxHashMap<String, usize>,
     terms: Vec<(QueryTerm, bool)>,
     words: Vec<QueryWord>,
@@ -227,14 +231,26 @@ impl<'s> QueryBuilder<'s> {
 
     /// Adds a term if it is new; gives its place.
     pub(super) fn push(&mut self, term: &str, written: &str, weight: f32, stop: bool) -> usize {
-        if let Some(place) = self.seen.get(term) {
-            return *place;
+        if let Some(place) = self.place(term) {
+            return place;
         }
         let place = self.terms.len();
-        self.seen.insert(term.to_owned(), place);
+        if place == FEW {
+            self.seen.extend(self.terms.iter().zip(0..).map(|((known, _), at)| (known.term.clone(), at)));
+        }
+        if place >= FEW {
+            self.seen.insert(term.to_owned(), place);
+        }
         let term = QueryTerm { term: term.to_owned(), surface: written.to_owned(), weight };
         self.terms.push((term, stop));
         place
+    }
+
+    fn place(&self, term: &str) -> Option<usize> {
+        if self.terms.len() > FEW {
+            return self.seen.get(term).copied();
+        }
+        self.terms.iter().position(|(known, _)| known.term == term)
     }
 
     /// Notes that a term is a form of a word.

@@ -151,6 +151,19 @@ proptest! {
     }
 
     #[test]
+    fn a_question_has_each_term_once_in_the_order_of_the_text(words in prop::collection::vec(0..40u32, 0..80)) {
+        let text: Vec<String> = words.iter().map(|word| format!("w{word}")).collect();
+        let mut expected: Vec<&String> = Vec::new();
+        for word in &text {
+            if !expected.contains(&word) {
+                expected.push(word);
+            }
+        }
+        let query = plain().query(&text.join(" "));
+        prop_assert_eq!(query.terms.iter().map(|term| &term.term).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
     fn ascii_gives_the_same_terms_beside_other_scripts(text in "[a-zA-Z0-9_.,:;/@#+'= -]{0,50}") {
         // The second text takes the general path; the pictograph at its end is one more term.
         let mut general = terms(&format!("{text} \u{1F680}"));

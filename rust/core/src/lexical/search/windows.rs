@@ -82,17 +82,20 @@ impl<'i> Cursor<'i> {
         self.at += taken;
     }
 
-    /// Adds what a row leaves out where the frequency is above what a byte holds.
-    fn add_over(&self, start: usize, lens: &[u32], norms: Norms, sums: &mut [f32]) {
+    /// Adds what a row leaves out where the frequency is above what a byte holds; true when that is somewhere.
+    fn add_over(&self, start: usize, lens: &[u32], norms: Norms, sums: &mut [f32]) -> bool {
         let over = self.postings.over;
         let first = over.partition_point(|entry| (entry.doc as usize) < start);
+        let mut written = false;
         for entry in &over[first..] {
             let place = (entry.doc as usize).wrapping_sub(start);
             let (Some(sum), Some(len)) = (sums.get_mut(place), lens.get(place)) else { break };
             let norm = norms.of(*len);
             let (all, held) = (saturation(entry.tf as f32, norm), saturation(f32::from(u8::MAX), norm));
             *sum += self.gain * (all - held).max(0.0);
+            written = true;
         }
+        written
     }
 
     /// What the term is worth in a document; 0 when it does not hold it.
@@ -306,8 +309,9 @@ impl<'s, 'i> Scan<'s, 'i> {
             }
             added.next(from, essential);
         }
+        let mut written = from > 0;
         if from == self.lists && !self.rows.is_empty() {
-            self.add_rows(start, sums, top);
+            written |= self.add_rows(start, sums, top);
         } else {
             for (block, first) in sums.chunks(BLOCK).zip((start as u32..).step_by(BLOCK)) {
                 places.clear();
@@ -321,7 +325,9 @@ impl<'s, 'i> Scan<'s, 'i> {
                 }
             }
         }
-        sums.fill(0.0);
+        if written {
+            sums.fill(0.0);
+        }
     }
 
     fn add_list(&mut self, at: usize, start: usize, sums: &mut [f32]) {
@@ -333,17 +339,19 @@ impl<'s, 'i> Scan<'s, 'i> {
         });
     }
 
-    /// Completes a window that has the sums of all lists.
-    fn add_rows(&self, start: usize, sums: &mut [f32], top: &mut Top) {
+    /// Completes a window that has the sums of all lists; true when it changed them.
+    fn add_rows(&self, start: usize, sums: &mut [f32], top: &mut Top) -> bool {
         let lens = &self.part.lens[start..start + sums.len()];
+        let mut written = false;
         for term in &self.terms[self.lists..] {
-            term.add_over(start, lens, self.norms, sums);
+            written |= term.add_over(start, lens, self.norms, sums);
         }
         let window = Window { start, lens, norms: self.norms };
         let mut rows = &self.rows[..];
         if top.takes_all() && self.sieve.passes_all() {
             top.raise(&mut simd::add_all_rows(self.level, window, sums, rows));
             rows = &[];
+            written = true;
         }
         simd::add_rows(self.level, window, sums, rows, top.needed(), |place, sum| {
             let doc = start as u32 + place;
@@ -352,6 +360,7 @@ impl<'s, 'i> Scan<'s, 'i> {
             }
             top.needed()
         });
+        written
     }
 
     /// Looks up the allowed documents, `docs` in rising order, one by one.
