@@ -192,6 +192,15 @@ mod tests {
 
     #[test]
     fn every_kind_of_child_has_its_own_id() {
+        // SAFETY: a fork with the C library's handlers.
+        unsafe fn plain() -> i32 {
+            unsafe { libc::fork() }
+        }
+        // SAFETY: a fork without them; the child only makes system calls.
+        #[cfg(target_os = "linux")]
+        unsafe fn unannounced() -> i32 {
+            unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as i32 }
+        }
         assert_eq!(process_id(), std::process::id());
         assert_eq!(process_id(), std::process::id());
         // SAFETY: the children only compare two numbers and exit.
@@ -205,20 +214,9 @@ mod tests {
             assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
             assert_eq!(status, 0);
         };
-        unsafe fn plain() -> i32 {
-            // SAFETY: see the caller.
-            unsafe { libc::fork() }
-        }
         run(plain);
         #[cfg(target_os = "linux")]
-        {
-            // Handlers of the C library do not run then.
-            unsafe fn unannounced() -> i32 {
-                // SAFETY: a fork without the C library; the child only makes system calls.
-                unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as i32 }
-            }
-            run(unannounced);
-        }
+        run(unannounced);
         assert_eq!(process_id(), std::process::id());
     }
 }

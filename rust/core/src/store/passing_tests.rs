@@ -1,8 +1,11 @@
 //! Tests of writes that run on the thread of their caller.
+#![allow(clippy::redundant_closure_for_method_calls)] // the path of the method is not general enough to compile
 
 use super::backend::QUEUE_BYTE;
 use super::tests::{episode, get, put};
 use super::*;
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
 use std::sync::Barrier;
 use std::thread::ThreadId;
 
@@ -92,7 +95,6 @@ fn who_waits_for_the_lock_is_not_overtaken() {
     // Both wrote: each finds the file open and the lock free.
     assert_eq!(thread_of(&store), here());
     let waiting = {
-        use std::os::fd::AsRawFd;
         let file =
             std::fs::OpenOptions::new().read(true).write(true).open(home.path().join(STORE_FILE)).unwrap();
         // SAFETY: zero is a valid value of every field of this plain structure.
