@@ -302,7 +302,8 @@ impl Judge<'_> {
         match (self.vector, &self.mean) {
             (Some(query), Some(mean)) if scored.raw.cosine.is_some() => {
                 let rows = self.index.vectors().rows_of(scored.raw.doc);
-                let cosines = rows.map(|row| relevance::centred_cosine(row, query.as_slice(), mean));
+                let cosines =
+                    rows.map(|row| relevance::centred_cosine(&row.half.to_f32(), query.as_slice(), mean));
                 relevance::hybrid(mass, cosines.fold(-1.0, f64::max))
             }
             _ => relevance::lexical(mass),

@@ -143,10 +143,10 @@ impl Index {
                 continue;
             }
             texts.set(number.index(), self.texts.contains(doc.index()));
-            let rows: Vec<&[f32]> = self.vectors.rows_of(doc).collect();
+            let rows: Vec<&[u16]> = self.vectors.rows_of(doc).map(|row| row.half.bits).collect();
             if !rows.is_empty() {
                 let refused = |refusal| Error::Internal(format!("a row that was searched: {refusal}"));
-                vectors.insert(number, &rows).map_err(refused)?;
+                vectors.insert_halves(number, &rows).map_err(refused)?;
             }
         }
         self.lexical.renumber(numbers, count)?;
@@ -164,6 +164,14 @@ impl Index {
     /// Why they cannot be searched; the document then has none.
     pub fn set_vectors(&mut self, doc: DocId, rows: &[&[f32]]) -> Result<(), Refusal> {
         self.vectors.insert(doc, rows)
+    }
+
+    /// The same with rows of half precision that were searched before, bit for bit.
+    ///
+    /// # Errors
+    /// As [`Index::set_vectors`].
+    pub(crate) fn set_halves(&mut self, doc: DocId, rows: &[&[u16]]) -> Result<(), Refusal> {
+        self.vectors.insert_halves(doc, rows)
     }
 
     /// Takes a document out; false when it was not there.

@@ -1,12 +1,18 @@
 //! Vectors: checked unit rows, their similarity, and the exact search over them.
 
-mod exact;
-mod metric;
+#[cfg(test)]
+mod clustered;
+#[allow(dead_code, reason = "a graph over rows compares them with each other")]
+mod codes;
+mod half;
+mod kernel;
 mod row;
-#[allow(dead_code, reason = "the engine uses all of it in the next step")]
+mod rows;
+mod search;
 mod segment;
+mod set;
 
-pub use exact::VectorSet;
-pub use metric::dot;
 pub use row::{MAX_DIM, Refusal, UnitRow};
+pub(crate) use rows::StoredRow;
 pub(crate) use segment::VectorSegment;
+pub use set::VectorSet;

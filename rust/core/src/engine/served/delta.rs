@@ -116,7 +116,7 @@ impl Delta {
             fields: record.fields.clone(),
             text: index.lexical().prepared(doc),
             vectors: record.vectors,
-            rows: index.vectors().rows_of(doc).map(<[f32]>::to_vec).collect(),
+            rows: index.vectors().rows_of(doc).map(|row| row.half.bits.to_vec()).collect(),
         });
         copied.collect()
     }
@@ -128,5 +128,6 @@ pub(super) struct Copied {
     pub(super) fields: Episode,
     pub(super) text: PreparedDoc,
     pub(super) vectors: VectorState,
-    pub(super) rows: Vec<Vec<f32>>,
+    /// As they are searched: rounded.
+    pub(super) rows: Vec<Vec<u16>>,
 }

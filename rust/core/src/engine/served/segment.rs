@@ -11,7 +11,7 @@ use crate::ids::DocId;
 use crate::lexical::PreparedDoc;
 use crate::lexical::segment as words;
 use crate::sections::{SectionWriter, Sections};
-use crate::vector::{VectorSegment, VectorSet};
+use crate::vector::{StoredRow, VectorSegment, VectorSet};
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl Segment {
         self.sections.copy_to(out)
     }
 
-    fn rows_of(&self, doc: DocId) -> impl Iterator<Item = &[f32]> {
+    fn rows_of(&self, doc: DocId) -> impl Iterator<Item = StoredRow<'_>> {
         self.vectors.iter().flat_map(move |vectors| vectors.rows_of(doc))
     }
 }
@@ -97,7 +97,7 @@ impl SegmentBuilder {
         self.words.num_docs() as usize
     }
 
-    /// Adds a record with rows that are searched.
+    /// Adds a record with rows of half precision that are searched.
     ///
     /// # Errors
     /// When a segment can hold no more.
@@ -106,14 +106,14 @@ impl SegmentBuilder {
         fields: &Episode,
         text: &PreparedDoc,
         vectors: VectorState,
-        rows: &[&[f32]],
+        rows: &[Vec<u16>],
     ) -> Result<()> {
         let doc = DocId(self.words.num_docs());
         self.columns.push(fields, vectors as u8)?;
         self.words.push(text);
         if !rows.is_empty() {
             // They were searched before, so none is refused.
-            let _ = self.vectors.insert(doc, rows);
+            let _ = self.vectors.insert_halves(doc, rows);
         }
         Ok(())
     }

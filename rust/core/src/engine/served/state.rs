@@ -125,8 +125,7 @@ impl Snapshot {
         }
         let mut builder = SegmentBuilder::new(dim);
         for Copied { fields, text, vectors, rows } in &delta {
-            let rows: Vec<&[f32]> = rows.iter().map(Vec::as_slice).collect();
-            builder.push(fields, text, *vectors, &rows)?;
+            builder.push(fields, text, *vectors, rows)?;
         }
         let segment = Segment::in_memory(builder)?;
         let dead = FixedBitSet::with_capacity(segment.max_doc() as usize);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Layout of manifest and segments; part of the name of the directory, so that no version meets another's files.
-pub(crate) const INDEX_FORMAT: u32 = 1;
+pub(crate) const INDEX_FORMAT: u32 = 2;
 
 /// A state of the index. Its file is one line of JSON, then the xxh3-64 of that line in hexadecimal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

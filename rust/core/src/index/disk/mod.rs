@@ -13,4 +13,7 @@ pub(crate) use directory::{Directory, Loaded, Turn};
 pub(crate) use manifest::{EmbedderEntry, FileEntry, Manifest, SegmentEntry};
 
 #[cfg(test)]
+use manifest::INDEX_FORMAT;
+
+#[cfg(test)]
 mod tests;

@@ -10,7 +10,7 @@ const NUMBERS: SectionName = SectionName::new("numbers");
 
 fn manifest(sequence: u64, segments: Vec<SegmentEntry>) -> Manifest {
     Manifest {
-        format: 1,
+        format: INDEX_FORMAT,
         number: 0,
         store_id: [7; 16],
         sequence,

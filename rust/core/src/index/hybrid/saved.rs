@@ -9,7 +9,8 @@
 //! | `ids.*` | the ids, a dictionary with the document of each rank and the rank of each document |
 //! | `lex.*`, `vec.*` | words and vectors, as in a segment |
 //!
-//! Documents are numbered in the order of their insertion, without gaps.
+//! Documents are numbered in the order of their insertion, without gaps. Layout 1 had the vectors as `f32` rows in `vec.rows`
+//! and the document of each in `vec.docs`; it is read.
 
 use super::{DocIds, HybridIndex, IndexParams};
 use crate::error::{Error, Result};
@@ -29,7 +30,10 @@ const HEAD: SectionName = SectionName::new("hyb.head");
 const ANALYZER: SectionName = SectionName::new("hyb.anal");
 const TEXTS: SectionName = SectionName::new("hyb.text");
 const REFUSED: SectionName = SectionName::new("hyb.refu");
-const LAYOUT: u64 = 1;
+const LAYOUT: u64 = 2;
+/// Vectors of layout 1.
+const FLOAT_ROWS: SectionName = SectionName::new("vec.rows");
+const FLOAT_DOCS: SectionName = SectionName::new("vec.docs");
 
 impl HybridIndex {
     /// Writes the index to a file, compacted, in place of what is there: beside it first, synced, then renamed, so that
@@ -130,7 +134,11 @@ impl HybridIndex {
         let dim = usize::try_from(dim).ok().filter(|dim| *dim > 0);
         let mut index = Self { ids: DocIds::open(&sections, count as usize)?, ..Self::new(dim, params)? };
         index.index = Index::of_words(LexicalIndex::of_segment(bm25, segment, &texts), dim, count, texts);
-        index.load_vectors(&sections)?;
+        if layout > 1 {
+            index.load_vectors(&sections)?;
+        } else if let Some(dim) = dim.filter(|_| sections.has(FLOAT_ROWS)) {
+            index.load_floats(&sections, dim)?;
+        }
         index.source = Some(sections.clone());
         for entry in sections.array::<u32>(REFUSED)?.as_chunks::<4>().0 {
             let [doc, reason, a, b] = *entry;
@@ -147,10 +155,29 @@ impl HybridIndex {
         VectorSegment::check(sections)?;
         let unfit = |_| sections.corrupt("holds a vector that cannot be searched");
         for doc in (0..self.index.max_doc() as u32).map(DocId) {
-            let rows: Vec<&[f32]> = vectors.rows_of(doc).collect();
+            let rows: Vec<&[u16]> = vectors.rows_of(doc).map(|row| row.half.bits).collect();
             if !rows.is_empty() {
-                self.index.set_vectors(doc, &rows).map_err(unfit)?;
+                self.index.set_halves(doc, &rows).map_err(unfit)?;
             }
+        }
+        Ok(())
+    }
+
+    /// The same of layout 1.
+    fn load_floats(&mut self, sections: &Sections, dim: usize) -> Result<()> {
+        for name in [FLOAT_ROWS, FLOAT_DOCS] {
+            sections.check(name)?;
+        }
+        let (rows, docs) = (sections.array::<f32>(FLOAT_ROWS)?, sections.array::<u32>(FLOAT_DOCS)?);
+        let max_doc = self.index.max_doc() as u32;
+        if docs.len().checked_mul(dim) != Some(rows.len()) || docs.iter().any(|doc| *doc >= max_doc) {
+            return Err(sections.corrupt("its vectors do not fit their head"));
+        }
+        let unfit = |_| sections.corrupt("holds a vector that cannot be searched");
+        let mut rows = rows.chunks_exact(dim);
+        for docs in docs.chunk_by(|a, b| a == b) {
+            let rows: Vec<&[f32]> = rows.by_ref().take(docs.len()).collect();
+            self.index.set_vectors(DocId(docs[0]), &rows).map_err(unfit)?;
         }
         Ok(())
     }
@@ -217,5 +244,44 @@ fn refusal(reason: u32, a: u32, b: u32) -> Option<Refusal> {
         3 => Some(Refusal::Width { expected: a as usize, found: b as usize }),
         4 => Some(Refusal::Size { found: a as usize }),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Search;
+
+    /// Files of before there were codes and halves hold rows of floats.
+    #[test]
+    fn a_file_of_layout_1_gives_the_same_answers() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, old) = (folder.path().join("new"), folder.path().join("old"));
+        let mut index = HybridIndex::new(None, IndexParams::default()).unwrap();
+        let rows = [[0.6_f32, 0.8, 0.0], [0.1, -0.7, 0.4], [0.0, 0.0, 1.0]];
+        for (row, id) in rows.iter().zip(["a", "b", "c"]) {
+            let doc = index.prepare(&[("text", "pool")]);
+            index.insert(id, Some(&doc), (id != "b").then_some(&row[..])).unwrap();
+        }
+        index.save(&path).unwrap();
+        let sections = Sections::open(&path).unwrap();
+        let mut out = SectionWriter::new(File::create(&old).unwrap()).unwrap();
+        for (name, _) in sections.sizes() {
+            if name == HEAD {
+                let mut head = sections.array::<u64>(HEAD).unwrap().to_vec();
+                head[0] = 1;
+                out.section(HEAD, &head).unwrap();
+            } else if !name.to_string().starts_with("vec.") {
+                out.section(name, &sections.array::<u8>(name).unwrap()[..]).unwrap();
+            }
+        }
+        out.section(FLOAT_ROWS, &[rows[0], rows[2]].concat()).unwrap();
+        out.section(FLOAT_DOCS, &[0_u32, 2]).unwrap();
+        out.finish().unwrap();
+        let ask = Search { vector: Some(&[0.3, 0.4, -0.5]), ..Search::default() };
+        let hits = |index: &HybridIndex| format!("{:?}", index.search(&ask).unwrap());
+        let loaded = HybridIndex::load(&old).unwrap();
+        assert_eq!(hits(&loaded), hits(&index));
+        assert_eq!(loaded.vectorized(), 2);
     }
 }

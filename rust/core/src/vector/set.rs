@@ -1,23 +1,25 @@
-//! Exact search: every row is compared.
+//! The rows of an index: of its segments, and those that came since.
 
-use super::metric::dot;
-use super::row::{Refusal, UnitRow};
-use super::segment::VectorSegment;
+use super::row::Refusal;
+use super::rows::{self, Rows, RowsView, StoredRow};
+use super::segment::{UNIT, VectorSegment, add_to_sum};
 use crate::ids::DocId;
 use fixedbitset::FixedBitSet;
+use std::ops::Range;
 
-/// Unit rows of documents, one or several to a document, all of one width.
+/// Unit rows of documents, one or several to a document, all of one width, rounded to half precision.
 ///
 /// A document scores by its best row. The rows of the first documents may lie in segments; those of the others are held
 /// here, and freed when more than half are dead.
 #[derive(Debug, Default)]
 pub struct VectorSet {
     dim: Option<usize>,
-    segments: Vec<Part>,
+    pub(super) segments: Vec<Part>,
     /// The first document that is in no segment.
-    first_own: u32,
-    rows: Vec<f32>,
-    owners: Vec<DocId>,
+    pub(super) first_own: u32,
+    rows: Rows,
+    /// Document of each row, or [`DEAD`].
+    owners: Vec<u32>,
     /// Where each document's rows are: they lie together. Indexed by document, from `first_own` on.
     spans: Vec<Span>,
     live_rows: usize,
@@ -101,30 +103,68 @@ impl VectorSet {
     pub fn insert(&mut self, doc: DocId, rows: &[&[f32]]) -> Result<(), Refusal> {
         self.remove(doc);
         let mut dim = self.dim;
-        let mut units = Vec::with_capacity(rows.len());
+        let mut halves = Vec::with_capacity(rows.len());
         for row in rows {
-            let unit = UnitRow::new(row, dim)?;
-            dim = Some(unit.as_slice().len());
-            units.push(unit);
+            let row = rows::halves(row, dim)?;
+            dim = Some(row.len());
+            halves.push(row);
         }
-        let (Some(first), Some(width)) = (units.first(), dim) else { return Err(Refusal::Size { found: 0 }) };
-        self.dim = dim;
+        self.take(doc, &halves)
+    }
+
+    /// The same with rows of half precision that were searched before: they are taken bit for bit.
+    ///
+    /// # Errors
+    /// As [`VectorSet::insert`].
+    pub(crate) fn insert_halves<R: AsRef<[u16]>>(&mut self, doc: DocId, halves: &[R]) -> Result<(), Refusal> {
+        self.remove(doc);
+        let mut dim = self.dim;
+        for row in halves {
+            rows::checked(row.as_ref(), dim)?;
+            dim = Some(row.as_ref().len());
+        }
+        self.take(doc, halves)
+    }
+
+    /// Takes checked rows of a document that has none.
+    fn take<R: AsRef<[u16]>>(&mut self, doc: DocId, halves: &[R]) -> Result<(), Refusal> {
+        let Some(width) = halves.first().map(|row| row.as_ref().len()) else {
+            return Err(Refusal::Size { found: 0 });
+        };
+        self.dim = Some(width);
         self.sum.resize(width, 0);
-        for (sum, x) in self.sum.iter_mut().zip(first.as_slice()) {
-            *sum = sum.wrapping_add(fixed(*x));
-        }
         let place = self.place(doc);
         if self.spans.len() <= place {
             self.spans.resize(place + 1, Span::default());
         }
-        self.spans[place] = Span { first: self.owners.len() as u32, count: units.len() as u32 };
-        for unit in &units {
-            self.rows.extend_from_slice(unit.as_slice());
-            self.owners.push(doc);
+        let first = self.owners.len();
+        self.spans[place] = Span { first: first as u32, count: halves.len() as u32 };
+        for row in halves {
+            self.rows.push(row.as_ref());
+            self.owners.push(doc.0);
         }
-        self.live_rows += units.len();
+        self.add_first(first, 1);
+        self.live_rows += halves.len();
         self.live_docs += 1;
         Ok(())
+    }
+
+    /// Adds a row that is held here to the sum of all, or with -1 takes it out.
+    fn add_first(&mut self, at: usize, sign: i64) {
+        if let Some(rows) = self.dim.and_then(|width| self.rows.view(width)) {
+            add_to_sum(&mut self.sum, rows.half(at), sign);
+        }
+    }
+
+    /// The rows that are held here, and the document of each, [`DEAD`] for one that is gone.
+    pub(super) fn own(&self) -> Option<(RowsView<'_>, &[u32])> {
+        Some((self.rows.view(self.dim?)?, &self.owners))
+    }
+
+    /// Where the rows of a document lie among those that are held here.
+    pub(super) fn own_span(&self, doc: DocId) -> Range<usize> {
+        let Span { first, count } = self.span(doc);
+        first as usize..(first + count) as usize
     }
 
     /// Takes the document's rows out; false when it had none.
@@ -138,10 +178,8 @@ impl VectorSet {
         if count == 0 {
             return false;
         }
-        let (first, count, width) = (first as usize, count as usize, self.dim.unwrap_or(0));
-        for (sum, x) in self.sum.iter_mut().zip(&self.rows[first * width..(first + 1) * width]) {
-            *sum = sum.wrapping_sub(fixed(*x));
-        }
+        let (first, count) = (first as usize, count as usize);
+        self.add_first(first, -1);
         self.owners[first..first + count].fill(DEAD);
         let place = self.place(doc);
         self.spans[place] = Span::default();
@@ -174,61 +212,19 @@ impl VectorSet {
             }
             let owner = self.owners[row];
             if kept != row {
-                let place = self.place(owner);
+                let place = self.place(DocId(owner));
                 let span = &mut self.spans[place];
                 // Rows of a document are moved in order: the first one tells where the others follow.
                 if span.first as usize == row {
                     span.first = kept as u32;
                 }
                 self.owners[kept] = owner;
-                self.rows.copy_within(row * width..(row + 1) * width, kept * width);
+                self.rows.put(row, kept, width);
             }
             kept += 1;
         }
         self.owners.truncate(kept);
-        self.rows.truncate(kept * width);
-    }
-
-    /// The cosine of every allowed document's best row with `query`, a unit row: NaN where a document has none.
-    ///
-    /// `allowed` is indexed by document; the answer has `max_doc` entries.
-    ///
-    /// # Errors
-    /// [`Refusal::Width`] when the query is not as wide as the rows.
-    pub fn cosines(
-        &self,
-        query: &UnitRow,
-        allowed: Option<&FixedBitSet>,
-        max_doc: usize,
-    ) -> Result<Vec<f32>, Refusal> {
-        let mut scores = vec![f32::NAN; max_doc];
-        let Some(width) = self.dim else { return Ok(scores) };
-        if query.as_slice().len() != width {
-            return Err(Refusal::Width { expected: width, found: query.as_slice().len() });
-        }
-        let mut compare = |owner: usize, row: &[f32]| {
-            // A damaged segment may name documents that are not there.
-            if let Some(best) = scores.get_mut(owner)
-                && allowed.is_none_or(|allowed| allowed.contains(owner))
-            {
-                let cosine = dot(row, query.as_slice()).clamp(-1.0, 1.0);
-                // `max` takes the number when the other is NaN.
-                *best = best.max(cosine);
-            }
-        };
-        for part in &self.segments {
-            for (doc, row) in part.segment.all() {
-                if doc.0 < part.max_doc && !part.dead.contains(doc.index()) {
-                    compare(part.base as usize + doc.index(), row);
-                }
-            }
-        }
-        for (row, owner) in self.rows.chunks_exact(width).zip(&self.owners) {
-            if *owner != DEAD {
-                compare(owner.index(), row);
-            }
-        }
-        Ok(scores)
+        self.rows.truncate(kept, width);
     }
 
     /// Mean of the documents' first rows, None when there is none.
@@ -238,24 +234,23 @@ impl VectorSet {
     }
 
     /// The document's rows, in their order.
-    pub fn rows_of(&self, doc: DocId) -> impl Iterator<Item = &[f32]> {
-        if let Some((at, doc)) = self.part(doc) {
-            return self.segments[at].rows_of(doc);
-        }
-        let Span { first, count } = self.span(doc);
-        let width = self.dim.unwrap_or(1);
-        self.rows[first as usize * width..(first + count) as usize * width].chunks_exact(width)
+    pub(crate) fn rows_of(&self, doc: DocId) -> impl Iterator<Item = StoredRow<'_>> {
+        let (rows, span) = match self.part(doc) {
+            Some((at, doc)) => self.segments[at].rows_of(doc),
+            None => (self.own().map(|(rows, _)| rows), self.own_span(doc)),
+        };
+        rows.into_iter().flat_map(move |rows| span.clone().map(move |at| rows.row(at)))
     }
 }
 
 /// The rows of a segment, and which of its documents are gone.
 #[derive(Debug)]
-struct Part {
+pub(super) struct Part {
     /// Number of its first document.
-    base: u32,
-    max_doc: u32,
-    segment: VectorSegment,
-    dead: FixedBitSet,
+    pub(super) base: u32,
+    pub(super) max_doc: u32,
+    pub(super) segment: VectorSegment,
+    pub(super) dead: FixedBitSet,
 }
 
 impl Part {
@@ -263,19 +258,19 @@ impl Part {
         !self.dead.contains(doc.index()) && self.segment.contains(doc)
     }
 
-    fn rows_of(&self, doc: DocId) -> std::slice::ChunksExact<'_, f32> {
-        if self.dead.contains(doc.index()) {
-            return [].chunks_exact(self.segment.dim());
-        }
-        self.segment.rows_of(doc)
+    fn rows_of(&self, doc: DocId) -> (Option<RowsView<'_>>, Range<usize>) {
+        let rows = self.segment.all().filter(|_| !self.dead.contains(doc.index())).map(|(rows, _)| rows);
+        (rows, if rows.is_some() { self.segment.span(doc) } else { 0..0 })
     }
 
     /// Takes a document out of the answers and out of the sum of all; false when it had no rows.
     fn kill(&mut self, doc: DocId, sum: &mut [i64]) -> bool {
-        let there = self.contains(doc);
-        if let Some(first) = self.rows_of(doc).next() {
-            sum.iter_mut().zip(first).for_each(|(sum, x)| *sum = sum.wrapping_sub(fixed(*x)));
+        let (rows, mut span) = self.rows_of(doc);
+        let first = rows.zip(span.next());
+        if let Some((rows, first)) = first {
+            add_to_sum(sum, rows.half(first), -1);
         }
+        let there = first.is_some();
         self.dead.insert(doc.index());
         there
     }
@@ -288,19 +283,12 @@ struct Span {
     count: u32,
 }
 
-/// One, in the fixed point numbers of the sum: 2^40. A million rows leave 2^3 of room in 64 bits.
-const UNIT: f64 = (1_u64 << 40) as f64;
-
-/// A component of a unit row as a whole number of 2^-40.
-pub(super) fn fixed(x: f32) -> i64 {
-    (f64::from(x) * UNIT).round() as i64
-}
-
 /// Owner of a row whose document is gone. Documents are numbered below it.
-const DEAD: DocId = DocId(u32::MAX);
+pub(super) const DEAD: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests {
+    use super::super::UnitRow;
     use super::*;
     use crate::sections::Sections;
     use proptest::prelude::*;
@@ -361,9 +349,11 @@ mod tests {
             let mut fresh = VectorSet::new(Some(3));
             for (doc, rows) in &model {
                 fresh.insert(DocId(*doc), &rows.iter().map(|row| &row[..]).collect::<Vec<_>>()).unwrap();
-                let kept: Vec<Vec<f32>> = set.rows_of(DocId(*doc)).map(<[f32]>::to_vec).collect();
-                let given: Vec<Vec<f32>> = fresh.rows_of(DocId(*doc)).map(<[f32]>::to_vec).collect();
-                prop_assert_eq!(kept, given);
+                prop_assert!(set.rows_of(DocId(*doc)).eq(fresh.rows_of(DocId(*doc))));
+                let codes = |set: &VectorSet| -> Vec<(Vec<u8>, u32)> {
+                    set.rows_of(DocId(*doc)).map(|row| (row.codes.to_vec(), row.scale.to_bits())).collect()
+                };
+                prop_assert_eq!(codes(&set), codes(&fresh));
             }
             let query = UnitRow::new(&[0.3, 0.4, -0.5], None).unwrap();
             let bits = |set: &VectorSet| -> Vec<u32> {

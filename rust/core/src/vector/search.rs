@@ -1,0 +1,577 @@
+//! Search: the nearest documents, and what documents score.
+//!
+//! A score is the cosine of a unit row and a row of halves, see [`super::half`]: the same bits by every function here. The
+//! nearest are found by comparing codes with every row that may be found and scoring those that can be among the best.
+//!
+//! **What codes leave open.** A cosine differs from that of the codes by the rounding of the row's components, each by half
+//! a step `s` at most, and by that of the question's, of step `t`. If they are rounded independently, the difference has a
+//! standard deviation of `sqrt((s^2 + t^2) / 12)`. Rows are put in order of the most their cosine can be expected to be, which
+//! is [`SPREAD`]` (s + t)` above that of the codes, five to seven deviations; and when a row that was not scored may be as
+//! near as the last of the answer, all that may be are scored. Up to 8 components nothing lies beyond it, as the
+//! difference is at most `sqrt(width) / 2 (s + t)`; with more, a row is missed if it errs by more than that.
+
+use super::codes::Query8;
+use super::half::{self, HalfRow};
+use super::kernel::{Kernel, prefetch};
+use super::row::{Refusal, UnitRow};
+use super::rows::RowsView;
+use super::set::{DEAD, VectorSet};
+use crate::ids::DocId;
+use fixedbitset::FixedBitSet;
+use std::ops::Range;
+
+/// See the module: `5 / sqrt(12)`.
+const SPREAD: f32 = 1.443_375_7;
+
+/// For each document asked for, rows that are scored; and how many at least. Codes alone have .994 of the ten best among
+/// their ten best, all of them among the first 20.
+const POOL: (usize, usize) = (4, 100);
+
+/// Rows that are compared before their bounds are looked at: sums stay in the nearest cache.
+const BLOCK: usize = 64;
+
+/// Rows ahead of the one that is scored that memory is asked for.
+const AHEAD: usize = 4;
+
+impl VectorSet {
+    /// The `k` documents that are nearest to `query`, with their cosines, best first; equal ones in order of their numbers.
+    ///
+    /// `allowed` is indexed by document: what is not in it is not found. None allows all.
+    ///
+    /// # Errors
+    /// [`Refusal::Width`] when the query is not as wide as the rows.
+    pub fn nearest(
+        &self,
+        query: &UnitRow,
+        k: usize,
+        allowed: Option<&FixedBitSet>,
+    ) -> Result<Vec<(DocId, f32)>, Refusal> {
+        let mut best = self.nearest_tied(query, k, allowed)?;
+        best.truncate(k);
+        Ok(best)
+    }
+
+    /// The same and all that are tied with the last of them.
+    ///
+    /// # Errors
+    /// As [`VectorSet::nearest`].
+    pub fn nearest_tied(
+        &self,
+        query: &UnitRow,
+        k: usize,
+        allowed: Option<&FixedBitSet>,
+    ) -> Result<Vec<(DocId, f32)>, Refusal> {
+        Ok(self.look(query, k, allowed)?.0)
+    }
+
+    /// And how often rows were looked through.
+    fn look(
+        &self,
+        query: &UnitRow,
+        k: usize,
+        allowed: Option<&FixedBitSet>,
+    ) -> Result<(Vec<(DocId, f32)>, usize), Refusal> {
+        if !self.fits(query)? || k == 0 {
+            return Ok((Vec::new(), 0));
+        }
+        let asked = Asked::new(query);
+        let tables = self.tables(allowed);
+        let total: usize = tables.iter().map(Table::len).sum();
+        let codes = Query8::new(query.as_slice());
+        let (mut limit, mut floor) = (k.saturating_mul(POOL.0).max(POOL.1), f32::NEG_INFINITY);
+        let mut rounds = 0;
+        loop {
+            rounds += 1;
+            // So many are scored that codes would leave none out.
+            let all = limit >= total && floor == f32::NEG_INFINITY;
+            let mut pool = Pool::new(limit, floor);
+            for (table, at) in tables.iter().zip(0..) {
+                if all {
+                    table.each(allowed, |row, _| pool.found.push((f32::INFINITY, at, row as u32)));
+                } else {
+                    table.look_through(&codes, allowed, at, &mut pool);
+                }
+            }
+            let left_out = pool.close();
+            let mut best = asked.score(&tables, pool.found);
+            best.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+            match best.get(k - 1).map(|last| last.1) {
+                Some(last) if left_out < last => {
+                    best.truncate(best.partition_point(|found| found.1 >= last));
+                    return Ok((best, rounds));
+                }
+                None if left_out == f32::NEG_INFINITY => return Ok((best, rounds)),
+                Some(last) => (limit, floor) = (usize::MAX, last.next_down()),
+                // Many rows of few documents.
+                None => limit = limit.saturating_mul(4),
+            }
+        }
+    }
+
+    /// The cosine of each document's best row with `query`: NaN where a document has none.
+    ///
+    /// # Errors
+    /// As [`VectorSet::nearest`].
+    pub fn scores_of(&self, query: &UnitRow, docs: &[DocId]) -> Result<Vec<f32>, Refusal> {
+        if !self.fits(query)? {
+            return Ok(vec![f32::NAN; docs.len()]);
+        }
+        let asked = Asked::new(query);
+        let rows =
+            docs.iter().zip(0..).flat_map(|(doc, at)| self.rows_of(*doc).map(move |row| (at, row.half)));
+        let rows: Vec<(usize, HalfRow<'_>)> = rows.collect();
+        let mut scores = vec![f32::NAN; docs.len()];
+        for (place, (at, row)) in rows.iter().enumerate() {
+            if let Some((_, row)) = rows.get(place + AHEAD) {
+                prefetch(row.bits);
+            }
+            // `max` takes the number when the other is NaN.
+            scores[*at] = scores[*at].max(row.cosine(asked.kernel, &asked.lanes));
+        }
+        Ok(scores)
+    }
+
+    /// The cosine of every allowed document's best row with `query`: NaN where a document has none.
+    ///
+    /// `allowed` is indexed by document; the answer has `max_doc` entries.
+    ///
+    /// # Errors
+    /// As [`VectorSet::nearest`].
+    pub fn cosines(
+        &self,
+        query: &UnitRow,
+        allowed: Option<&FixedBitSet>,
+        max_doc: usize,
+    ) -> Result<Vec<f32>, Refusal> {
+        let mut scores = vec![f32::NAN; max_doc];
+        if !self.fits(query)? {
+            return Ok(scores);
+        }
+        let asked = Asked::new(query);
+        for table in self.tables(allowed) {
+            table.each(allowed, |row, doc| {
+                // A damaged segment may name documents that are not there.
+                if let Some(best) = scores.get_mut(doc.index()) {
+                    *best = best.max(table.rows.half(row).cosine(asked.kernel, &asked.lanes));
+                }
+            });
+        }
+        Ok(scores)
+    }
+
+    /// Whether there are rows to compare with.
+    fn fits(&self, query: &UnitRow) -> Result<bool, Refusal> {
+        let found = query.as_slice().len();
+        match self.dim() {
+            Some(expected) if expected != found => Err(Refusal::Width { expected, found }),
+            dim => Ok(dim.is_some()),
+        }
+    }
+
+    /// Everything that may be looked through.
+    fn tables(&self, allowed: Option<&FixedBitSet>) -> Vec<Table<'_>> {
+        let mut tables = Vec::with_capacity(self.segments.len() + 1);
+        for part in &self.segments {
+            let Some((rows, docs)) = part.segment.all() else { continue };
+            let mut table = Table {
+                rows,
+                docs,
+                base: part.base,
+                max_doc: part.max_doc,
+                dead: (!part.dead.is_clear()).then_some(&part.dead),
+                listed: None,
+            };
+            let mut from = 0;
+            table.list(allowed, part.base, part.max_doc, |doc| {
+                let span = part.segment.span_from(from, DocId(doc.0 - part.base));
+                from = span.end;
+                span
+            });
+            tables.push(table);
+        }
+        if let Some((rows, docs)) = self.own() {
+            let mut table = Table { rows, docs, base: 0, max_doc: DEAD, dead: None, listed: None };
+            table.list(allowed, self.first_own, DEAD - self.first_own, |doc| self.own_span(doc));
+            tables.push(table);
+        }
+        tables
+    }
+}
+
+/// A question, as rows are scored.
+struct Asked {
+    kernel: Kernel,
+    lanes: Vec<f32>,
+}
+
+impl Asked {
+    fn new(query: &UnitRow) -> Self {
+        Self { kernel: Kernel::current(), lanes: half::lanes(query.as_slice()) }
+    }
+
+    /// The documents of these rows, each with its best row's cosine.
+    fn score(&self, tables: &[Table<'_>], mut found: Vec<Candidate>) -> Vec<(DocId, f32)> {
+        // In the order they lie in.
+        found.sort_unstable_by_key(|(_, table, row)| (*table, *row));
+        let row = |(_, table, row): &Candidate| (&tables[*table as usize], *row as usize);
+        let mut best: Vec<(DocId, f32)> = Vec::with_capacity(found.len());
+        for (at, candidate) in found.iter().enumerate() {
+            if let Some((table, row)) = found.get(at + AHEAD).map(row) {
+                prefetch(table.rows.half(row).bits);
+            }
+            let (table, row) = row(candidate);
+            let cosine = table.rows.half(row).cosine(self.kernel, &self.lanes);
+            if !cosine.is_nan() {
+                best.push((DocId(table.base + table.docs[row]), cosine));
+            }
+        }
+        if best.iter().zip(best.iter().skip(1)).any(|(a, b)| a.0 >= b.0) {
+            best.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
+            best.dedup_by_key(|found| found.0);
+        }
+        best
+    }
+}
+
+/// Rows of a segment, or those that are in none.
+struct Table<'a> {
+    rows: RowsView<'a>,
+    /// By row, the document, counted from `base`.
+    docs: &'a [u32],
+    base: u32,
+    /// Documents there are: one of a greater number is damage, or gone.
+    max_doc: u32,
+    dead: Option<&'a FixedBitSet>,
+    /// The rows of the documents that may be found, if these are few.
+    listed: Option<Vec<u32>>,
+}
+
+impl Table<'_> {
+    /// Notes where those of the documents `start .. start + count` that may be found have their rows, if they are few.
+    /// `span` is asked in rising order.
+    fn list(
+        &mut self,
+        allowed: Option<&FixedBitSet>,
+        start: u32,
+        count: u32,
+        mut span: impl FnMut(DocId) -> Range<usize>,
+    ) {
+        /// A row that is compared out of its turn takes about twice as long as one after the other.
+        const FEW: usize = 2;
+        let Some(allowed) = allowed else { return };
+        let (start, end) = (start as usize, (start as usize + count as usize).min(allowed.len()));
+        if start >= end {
+            self.listed = Some(Vec::new());
+            return;
+        }
+        if allowed.count_ones(start..end) * FEW >= self.docs.len() {
+            return;
+        }
+        let mut listed = Vec::new();
+        for doc in ones(allowed, start, end) {
+            listed.extend(span(DocId(doc as u32)).map(|row| row as u32));
+        }
+        self.listed = Some(listed);
+    }
+
+    /// Rows that may have to be looked at.
+    fn len(&self) -> usize {
+        self.listed.as_ref().map_or(self.docs.len(), Vec::len)
+    }
+
+    /// The document of a row, if it may be found.
+    #[inline]
+    fn admitted(&self, row: usize, allowed: Option<&FixedBitSet>) -> Option<DocId> {
+        let own = self.docs[row];
+        let doc = DocId(self.base.wrapping_add(own));
+        let fine = own < self.max_doc
+            && self.dead.is_none_or(|dead| !dead.contains(own as usize))
+            && allowed.is_none_or(|allowed| allowed.contains(doc.index()));
+        fine.then_some(doc)
+    }
+
+    /// Every row that may be found, with its document.
+    fn each(&self, allowed: Option<&FixedBitSet>, mut take: impl FnMut(usize, DocId)) {
+        let mut take = |row: usize| {
+            if let Some(doc) = self.admitted(row, allowed) {
+                take(row, doc);
+            }
+        };
+        match &self.listed {
+            Some(listed) => listed.iter().for_each(|row| take(*row as usize)),
+            None => (0..self.docs.len()).for_each(take),
+        }
+    }
+
+    /// Offers to the pool the rows that may be found.
+    fn look_through(&self, query: &Query8, allowed: Option<&FixedBitSet>, at: u32, pool: &mut Pool) {
+        let codes = self.rows.codes();
+        let (mut dots, mut bounds) = ([0; BLOCK], [0.0; BLOCK]);
+        let highest = |dot: i32, scale: f32| query.cosine(dot, scale) + SPREAD * (scale + query.scale());
+        let mut offer = |bounds: &[f32], row: &dyn Fn(usize) -> usize| {
+            if !bounds.iter().any(|bound| *bound > pool.least) {
+                return;
+            }
+            for (bound, place) in bounds.iter().zip(0..) {
+                if *bound > pool.least && self.admitted(row(place), allowed).is_some() {
+                    pool.take((*bound, at, row(place) as u32));
+                }
+            }
+        };
+        match &self.listed {
+            Some(listed) => {
+                for rows in listed.chunks(BLOCK) {
+                    let dots = &mut dots[..rows.len()];
+                    query.dots_at(codes, rows, dots);
+                    for ((bound, dot), row) in bounds.iter_mut().zip(dots).zip(rows) {
+                        *bound = highest(*dot, codes.scale(*row as usize));
+                    }
+                    offer(&bounds[..rows.len()], &|place| rows[place] as usize);
+                }
+            }
+            None => {
+                for (scales, block) in codes.scales().chunks(BLOCK).zip(0..) {
+                    let dots = &mut dots[..scales.len()];
+                    query.dots(codes, BLOCK * block, dots);
+                    for ((bound, dot), scale) in bounds.iter_mut().zip(dots).zip(scales) {
+                        *bound = highest(*dot, *scale);
+                    }
+                    offer(&bounds[..scales.len()], &|place| BLOCK * block + place);
+                }
+            }
+        }
+    }
+}
+
+/// Bits that are set within `start .. end`.
+fn ones(bits: &FixedBitSet, start: usize, end: usize) -> impl Iterator<Item = usize> {
+    const BITS: usize = usize::BITS as usize;
+    let words =
+        bits.as_slice().iter().enumerate().skip(start / BITS).take_while(move |(at, _)| at * BITS < end);
+    words
+        .flat_map(|(at, word)| {
+            let mut rest = *word;
+            std::iter::from_fn(move || {
+                let bit = rest.trailing_zeros() as usize;
+                (rest != 0).then(|| {
+                    rest &= rest - 1;
+                    at * BITS + bit
+                })
+            })
+        })
+        .skip_while(move |bit| *bit < start)
+        .take_while(move |bit| *bit < end)
+}
+
+/// Most that the cosine of a row can be expected to be, the number of its table, and its own.
+type Candidate = (f32, u32, u32);
+
+/// The best rows so far.
+struct Pool {
+    limit: usize,
+    /// A row has to be above it.
+    least: f32,
+    found: Vec<Candidate>,
+}
+
+impl Pool {
+    fn new(limit: usize, least: f32) -> Self {
+        Self { limit, least, found: Vec::new() }
+    }
+
+    #[inline]
+    fn take(&mut self, candidate: Candidate) {
+        self.found.push(candidate);
+        if self.found.len() >= self.limit.saturating_mul(2) {
+            self.cut();
+        }
+    }
+
+    /// Lets go all but the best; no row that is not in it can be expected to be above what is given back.
+    fn close(&mut self) -> f32 {
+        if self.found.len() > self.limit {
+            self.cut();
+        }
+        self.least
+    }
+
+    #[cold]
+    fn cut(&mut self) {
+        let order = |a: &Candidate, b: &Candidate| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2)));
+        self.least = self.found.select_nth_unstable_by(self.limit - 1, order).1.0;
+        self.found.truncate(self.limit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::VectorSegment;
+    use super::super::clustered::clustered;
+    use super::*;
+    use crate::sections::Sections;
+    use proptest::prelude::*;
+
+    /// What `nearest` promises, by every score there is.
+    fn naive(
+        set: &VectorSet,
+        query: &UnitRow,
+        k: usize,
+        allowed: Option<&FixedBitSet>,
+        max_doc: usize,
+    ) -> Vec<(DocId, f32)> {
+        let scores = set.cosines(query, allowed, max_doc).unwrap();
+        let mut best: Vec<(DocId, f32)> =
+            scores.into_iter().zip(0..).map(|(score, doc)| (DocId(doc), score)).collect();
+        best.retain(|(_, score)| !score.is_nan());
+        best.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        best.truncate(k);
+        best
+    }
+
+    /// The rows as documents: those of the first two thirds in two segments, with every seventh dead.
+    fn spread(rows: &[Vec<f32>], segments: bool) -> VectorSet {
+        let mut set = VectorSet::new(Some(rows[0].len()));
+        let third = rows.len() / 3;
+        let mut first_own = 0;
+        for rows in rows.chunks(third.max(1)).take(if segments { 2 } else { 0 }) {
+            let mut part = VectorSet::new(Some(rows[0].len()));
+            let mut dead = FixedBitSet::with_capacity(rows.len());
+            for (row, doc) in rows.iter().zip(0..) {
+                part.insert(DocId(doc), &[row]).unwrap();
+                dead.set(doc as usize, doc % 7 == 0);
+            }
+            let max_doc = rows.len() as u32;
+            let sections = Sections::in_memory(|out| {
+                VectorSegment::write(out, part.dim(), max_doc, |doc| part.rows_of(doc))
+            });
+            let segment = VectorSegment::open(&sections.unwrap()).unwrap();
+            set.add_segment(segment, max_doc, &dead).unwrap();
+            first_own += rows.len();
+        }
+        for (row, doc) in rows.iter().zip(0..).skip(first_own) {
+            set.insert(DocId(doc), &[row]).unwrap();
+        }
+        set
+    }
+
+    #[test]
+    fn the_nearest_are_those_of_all_scores_on_clustered_rows() {
+        for (width, segments) in [(384, true), (384, false), (65, true), (8, true), (1, false)] {
+            let (rows, questions) = clustered(3_000, width, 40);
+            let set = spread(&rows, segments);
+            let mut again = 0;
+            for (question, number) in questions.iter().zip(0..) {
+                let query = UnitRow::new(question, None).unwrap();
+                let mut allowed = FixedBitSet::with_capacity(rows.len());
+                (0..rows.len())
+                    .filter(|doc| doc % (1 << (number % 8)) == 0)
+                    .for_each(|doc| allowed.insert(doc));
+                for allowed in [None, Some(&allowed)] {
+                    for k in [1, 10, 100, 5_000] {
+                        let expected = naive(&set, &query, k, allowed, rows.len());
+                        assert_eq!(set.nearest(&query, k, allowed).unwrap(), expected, "{width} {k}");
+                    }
+                }
+                again += usize::from(set.look(&query, 10, None).unwrap().1 > 1);
+            }
+            // Codes decide at once where scores differ by more than a step.
+            assert!(width < 65 || again == 0, "{again} of 40 questions were looked through twice");
+        }
+    }
+
+    #[test]
+    fn no_row_is_above_its_bound_and_few_are_near_it() {
+        let mut most = 0.0_f32;
+        for width in [1, 7, 8, 64, 384] {
+            let (rows, questions) = clustered(2_000, width, 20);
+            let set = spread(&rows, false);
+            let (view, _) = set.own().unwrap();
+            for question in &questions {
+                let (codes, lanes) = (Query8::new(question), half::lanes(question));
+                for at in 0..rows.len() {
+                    let near = codes.cosine(codes.dot(view.codes().row(at)), view.codes().scale(at));
+                    let off = (view.half(at).cosine(Kernel::Portable, &lanes) - near).abs();
+                    most = most.max(off / (SPREAD * (view.codes().scale(at) + codes.scale())));
+                }
+            }
+        }
+        assert!(most < 1.0, "a cosine is off by {most} of what is allowed for");
+    }
+
+    #[test]
+    fn thousands_of_equal_rows_are_told_apart_by_their_numbers() {
+        let mut set = VectorSet::new(None);
+        for doc in (0..1_000).rev() {
+            set.insert(DocId(doc), &[&[1.0, 2.0, (doc % 2) as f32]]).unwrap();
+        }
+        let query = UnitRow::new(&[1.0, 2.0, 0.0], None).unwrap();
+        assert_eq!(set.nearest(&query, 7, None).unwrap(), naive(&set, &query, 7, None, 1_000));
+        let tied = set.nearest_tied(&query, 7, None).unwrap();
+        assert!(tied.len() == 500 && tied.iter().all(|(_, score)| score.to_bits() == tied[0].1.to_bits()));
+    }
+
+    #[test]
+    fn documents_of_many_rows_do_not_crowd_out_others() {
+        let (rows, questions) = clustered(1_500, 16, 3);
+        let mut set = VectorSet::new(None);
+        for (rows, doc) in rows.chunks(300).zip(0..) {
+            set.insert(DocId(doc), &rows.iter().map(Vec::as_slice).collect::<Vec<_>>()).unwrap();
+        }
+        for question in questions {
+            let query = UnitRow::new(&question, None).unwrap();
+            assert_eq!(set.nearest(&query, 4, None).unwrap(), naive(&set, &query, 4, None, 5));
+        }
+    }
+
+    #[test]
+    fn nothing_to_search_gives_nothing_and_another_width_is_refused() {
+        let query = UnitRow::new(&[1.0, 0.0], None).unwrap();
+        let mut set = VectorSet::new(None);
+        assert!(set.nearest(&query, 3, None).unwrap().is_empty());
+        assert!(set.scores_of(&query, &[DocId(0)]).unwrap()[0].is_nan());
+        set.insert(DocId(1), &[&[1.0, 1.0]]).unwrap();
+        assert!(set.nearest(&query, 0, None).unwrap().is_empty());
+        assert!(set.nearest(&query, 3, Some(&FixedBitSet::with_capacity(1))).unwrap().is_empty());
+        let wide = UnitRow::new(&[1.0; 3], None).unwrap();
+        assert!(set.nearest(&wide, 3, None).is_err() && set.scores_of(&wide, &[]).is_err());
+        set.remove(DocId(1));
+        assert!(set.nearest(&query, 3, None).unwrap().is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn any_set_gives_what_all_its_scores_give(
+            width in 1..70usize,
+            counts in prop::collection::vec(0..4usize, 1..120),
+            seed in any::<u64>(),
+            k in 1..40usize,
+            some in prop::option::of(prop::collection::vec(any::<bool>(), 0..130)),
+        ) {
+            let mut state = seed;
+            // Of few values, so that there are ties.
+            let mut row = || -> Vec<f32> {
+                let row: Vec<f32> = (0..width).map(|_| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (state >> 62) as f32 - 1.0
+                }).collect();
+                if row.iter().all(|x| *x == 0.0) { vec![1.0; width] } else { row }
+            };
+            let mut set = VectorSet::new(Some(width));
+            for (count, doc) in counts.iter().zip(0..) {
+                let rows: Vec<Vec<f32>> = (0..*count).map(|_| row()).collect();
+                let _ = set.insert(DocId(doc), &rows.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            }
+            let query = UnitRow::new(&row(), None).unwrap();
+            let allowed = some.map(|some| {
+                let mut allowed = FixedBitSet::with_capacity(some.len());
+                some.iter().enumerate().for_each(|(at, there)| allowed.set(at, *there));
+                allowed
+            });
+            let expected = naive(&set, &query, k, allowed.as_ref(), counts.len());
+            prop_assert_eq!(&set.nearest(&query, k, allowed.as_ref()).unwrap(), &expected);
+            let docs: Vec<DocId> = expected.iter().map(|(doc, _)| *doc).collect();
+            let scores = set.scores_of(&query, &docs).unwrap();
+            prop_assert!(scores.iter().zip(&expected).all(|(score, (_, own))| score.to_bits() == own.to_bits()));
+        }
+    }
+}
