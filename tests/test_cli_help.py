@@ -17,7 +17,6 @@ from otolith.cli._command import Shared
 from otolith.cli._invocation import Invocation
 from otolith.cli._root import COMMANDS, root
 
-VERSION_SECONDS = 0.075
 VERSION_CLICKS = 1.75
 """As many times what importing click alone takes: measured 1.3, and 2.2 with the parts of rich in it."""
 
@@ -255,12 +254,12 @@ def test_version_takes_little_more_processor_time_than_bare_python(cli: Cli) -> 
     environment = {name: value for name, value in cli.env.items() if name != "PYTHONDONTWRITEBYTECODE"}
     cpu_seconds(["-m", "otolith", "version"], environment, runs=1)
     measured = []
-    for _ in range(3):  # a machine that others use takes twice as long for seconds at a time
+    for _ in range(3):  # a machine that others use changes its speed within seconds
         bare = cpu_seconds(["-c", "pass"], environment)
         click_alone = cpu_seconds(["-c", "import click"], environment) - bare
         spent = cpu_seconds(["-m", "otolith", "version"], environment) - bare
         measured.append((spent, click_alone))
-        if spent <= min(VERSION_SECONDS, VERSION_CLICKS * click_alone):
+        if spent <= VERSION_CLICKS * click_alone:
             return
     pytest.fail(f"seconds, and of click alone: {measured}")
 
