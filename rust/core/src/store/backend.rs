@@ -234,7 +234,8 @@ impl Backend {
         let said = on_medium!(self, medium => medium.try_lock_shared_range(byte, byte)).unwrap_or(false);
         let locked = on_medium!(self, medium => medium.lock_range(start, end));
         if said {
-            on_medium!(self, medium => medium.unlock_range(byte, byte))?;
+            // A failure leaves the others queueing, which is slower and no more; the lock itself may be held by now.
+            let _ = on_medium!(self, medium => medium.unlock_range(byte, byte));
         }
         locked
     }
