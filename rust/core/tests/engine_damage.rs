@@ -22,7 +22,7 @@ fn put(engine: &Engine, summary: &str, vector: Option<&[f32]>) -> otolith_core::
 
 fn found(engine: &Engine, query: &str) -> Vec<String> {
     let report = engine.recall(&Recall { query: Some(query), ..Recall::default() }).unwrap();
-    report.hits.into_iter().map(|hit| hit.episode.summary).collect()
+    report.hits.into_iter().map(|hit| hit.episode.summary.clone()).collect()
 }
 
 /// Flips one bit in every place of the file where these bytes stand.
@@ -148,11 +148,13 @@ fn a_store_put_back_to_an_earlier_state_is_noticed() {
         // Either it says that it cannot go on, or it answers as a new handle does.
         match reader.recall(&Recall { query: Some("note"), k: 100, ..Recall::default() }) {
             Ok(report) => {
-                let mut ours: Vec<String> = report.hits.into_iter().map(|h| h.episode.summary).collect();
+                let mut ours: Vec<String> =
+                    report.hits.into_iter().map(|h| h.episode.summary.clone()).collect();
                 let fresh = open(home.path());
                 let theirs =
                     fresh.recall(&Recall { query: Some("note"), k: 100, ..Recall::default() }).unwrap();
-                let mut theirs: Vec<String> = theirs.hits.into_iter().map(|h| h.episode.summary).collect();
+                let mut theirs: Vec<String> =
+                    theirs.hits.into_iter().map(|h| h.episode.summary.clone()).collect();
                 ours.sort();
                 theirs.sort();
                 assert_eq!(ours, theirs, "{writes_after} writes after");

@@ -48,8 +48,8 @@ const FIELDS: [&str; 26] = [
 pub(crate) struct Episode(Arc<core::Episode>);
 
 impl Episode {
-    pub(crate) fn new(episode: core::Episode) -> Self {
-        Self(Arc::new(episode))
+    pub(crate) fn new(episode: impl Into<Arc<core::Episode>>) -> Self {
+        Self(episode.into())
     }
 
     pub(crate) fn core(&self) -> &core::Episode {

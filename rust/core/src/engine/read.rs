@@ -94,16 +94,7 @@ impl Engine {
         from: Option<Position>,
         fits: impl Fn(&Episode) -> bool,
     ) -> Result<Vec<Option<Episode>>> {
-        self.store.read(|view| {
-            let read = |id: &RecordId| Ok(view.episode(*id)?.filter(&fits));
-            let episodes = ids.iter().map(read).collect::<Result<Vec<_>>>()?;
-            if let Some((id, _)) = ids.iter().zip(&episodes).find(|(_, episode)| episode.is_none())
-                && Some(served::position(view)?) == from
-            {
-                return Err(view.lost(*id));
-            }
-            Ok(episodes)
-        })
+        self.store.read(|view| known_in(view, ids, from, |id| Ok(view.episode(id)?.filter(&fits))))
     }
 
     /// Whether a record is in the scope of the handle and as the filter wants it.
@@ -120,6 +111,22 @@ impl Engine {
     pub(super) fn require(&self, view: &ReadView<'_>, id: RecordId) -> Result<Episode> {
         view.episode(id)?.filter(|e| self.options.scope.contains(&e.scope)).ok_or_else(|| not_found(id))
     }
+}
+
+/// The same in a snapshot; `read` gives a record, unless it is not as it is to be.
+pub(super) fn known_in<E>(
+    view: &ReadView<'_>,
+    ids: &[RecordId],
+    from: Option<Position>,
+    mut read: impl FnMut(RecordId) -> Result<Option<E>>,
+) -> Result<Vec<Option<E>>> {
+    let episodes = ids.iter().map(|id| read(*id)).collect::<Result<Vec<_>>>()?;
+    if let Some((id, _)) = ids.iter().zip(&episodes).find(|(_, episode)| episode.is_none())
+        && Some(served::position(view)?) == from
+    {
+        return Err(view.lost(*id));
+    }
+    Ok(episodes)
 }
 
 pub(super) fn not_found(id: RecordId) -> Error {

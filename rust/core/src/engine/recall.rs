@@ -1,9 +1,11 @@
 //! One question: filter, rank, fetch, report.
 
 use super::Engine;
+use super::read::known_in;
 use super::report::{Analysis, Coverage, FilterEffect, Hit, LegReport, Report};
-use super::served::{Served, VectorState};
+use super::served::{self, Served, VectorState};
 use super::vectors::NO_VECTORS;
+use crate::episode::Episode;
 use crate::error::{Error, Result};
 use crate::fusion::{self, Fusion, Scored, Weights};
 use crate::ids::{DocId, RecordId};
@@ -14,6 +16,7 @@ use crate::text::Query;
 use crate::vector::UnitRow;
 use rustc_hash::FxHashSet;
 use std::cmp::Reverse;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 /// Attempts to answer from one state of the store while others write.
@@ -90,6 +93,17 @@ struct Unfetched {
     explanation: Option<crate::explain::Explanation>,
 }
 
+/// What was found, and its records; an error there when one is lost.
+struct Answer {
+    report: Report,
+    found: Vec<Found>,
+    episodes: Result<Vec<Option<Arc<Episode>>>>,
+}
+
+fn ids(found: &[Found]) -> Vec<RecordId> {
+    found.iter().map(|found| found.id).collect()
+}
+
 impl Engine {
     /// Answers a question from everything committed before it began, by whichever process.
     ///
@@ -105,12 +119,12 @@ impl Engine {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let ((mut report, found), from) = {
-                let served = self.served()?;
-                (self.search(&served, ask)?, served.position())
+            let answer = match self.answer_at_once(ask, &fits)? {
+                Some(answer) => answer,
+                None => self.answer_in_turn(ask, &fits)?,
             };
-            let ids: Vec<RecordId> = found.iter().map(|f| f.id).collect();
-            let episodes = match self.known(&ids, from, &fits) {
+            let Answer { mut report, found, episodes } = answer;
+            let episodes = match episodes {
                 Err(lost) => {
                     if attempt >= ATTEMPTS {
                         return Err(lost);
@@ -135,6 +149,48 @@ impl Engine {
             report.elapsed_us = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
             return Ok(report);
         }
+    }
+
+    /// The answer of one snapshot, when the copy is as far as the store is: it tells that, and holds the records. None
+    /// when there is something to do first.
+    fn answer_at_once(&self, ask: &Recall<'_>, fits: impl Fn(&Episode) -> bool) -> Result<Option<Answer>> {
+        if self.upkeep.watch.wants_look() {
+            self.call_keeper();
+        }
+        self.store.read(|view| {
+            let now = served::position(view)?;
+            let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
+            if !served.is_current(now) {
+                return Ok(None);
+            }
+            let (report, found) = self.search(&served, ask)?;
+            let recent = served.recent();
+            let episodes = known_in(view, &ids(&found), Some(now), |id| {
+                let known = recent.and_then(|recent| recent.get(id));
+                let episode = match known {
+                    Some(episode) => Some(episode),
+                    None => view.episode(id)?.map(Arc::new).inspect(|episode| {
+                        // The copy cannot move on while it is held: what the snapshot says is what it says.
+                        if let Some(recent) = recent {
+                            recent.keep(episode);
+                        }
+                    }),
+                };
+                Ok(episode.filter(|episode| fits(episode)))
+            });
+            Ok(Some(Answer { report, found, episodes }))
+        })
+    }
+
+    /// The same, with the copy brought there first.
+    fn answer_in_turn(&self, ask: &Recall<'_>, fits: impl Fn(&Episode) -> bool) -> Result<Answer> {
+        let ((report, found), from) = {
+            let served = self.served()?;
+            (self.search(&served, ask)?, served.position())
+        };
+        let episodes = self.known(&ids(&found), from, fits);
+        let episodes = episodes.map(|found| found.into_iter().map(|found| found.map(Arc::new)).collect());
+        Ok(Answer { report, found, episodes })
     }
 
     fn search(&self, served: &Served, ask: &Recall<'_>) -> Result<(Report, Vec<Found>)> {

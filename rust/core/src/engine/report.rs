@@ -4,12 +4,13 @@ use crate::episode::{Episode, Trust};
 use crate::explain::Explanation;
 use crate::text::Analyzer;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// One result.
 #[derive(Debug, Clone)]
 pub struct Hit {
     /// The record, as it was when the answer was made.
-    pub episode: Episode,
+    pub episode: Arc<Episode>,
     /// Orders the answer, 0 to 1.
     pub score: f64,
     /// How likely it is about the question at all, 0 to 1, the same scale for every query.

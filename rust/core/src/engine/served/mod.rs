@@ -6,12 +6,14 @@
 mod bulk;
 mod delta;
 mod follow;
+mod recent;
 mod segment;
 mod state;
 
 pub(super) use bulk::{Behind, Lag, bulk, in_memory, lag, look};
 pub(super) use delta::{Record, VectorState};
 pub(super) use follow::{Position, build, position, scan, serving};
+pub(super) use recent::Recent;
 pub(super) use segment::{Merge, Segment, SegmentBuilder};
 pub(super) use state::{Member, Snapshot, State};
 
@@ -53,6 +55,7 @@ struct Built {
     missing: u64,
     /// Active records by state of their vectors, so that an answer need not count them.
     active: [usize; VectorState::COUNT],
+    recent: Recent,
 }
 
 /// A segment and what became of its records.
@@ -152,6 +155,7 @@ impl Served {
             unreadable_vectors: state.unreadable_vectors,
             missing: 0,
             active,
+            recent: Recent::default(),
         };
         Ok(Self { built: Some(built) })
     }
@@ -174,6 +178,11 @@ impl Served {
     /// The index, once built.
     pub(super) fn index(&self) -> Option<&Index> {
         self.built.as_ref().map(|b| &b.index)
+    }
+
+    /// Records as they are at the position of the copy, once built.
+    pub(super) fn recent(&self) -> Option<&Recent> {
+        self.built.as_ref().map(|b| &b.recent)
     }
 
     /// The embedder whose vectors are searched.
@@ -418,6 +427,7 @@ impl Built {
     fn put(&mut self, id: RecordId, content: Content) -> Result<()> {
         self.unreadable.remove(&id);
         self.unreadable_vectors.remove(&id);
+        self.recent.forget(id);
         self.kill(id);
         match content {
             Content::Gone => {}

@@ -281,14 +281,20 @@ impl<'i, 'q> Question<'i, 'q> {
     /// What the user typed that occurs in a document, each once, in the order of the query; then what occurs in its place,
     /// as `typed → found`.
     pub fn matched_terms(&self, doc: DocId) -> Vec<String> {
-        let explained = self.explain(doc);
-        let mut matched: Vec<String> = Vec::new();
+        let held: Vec<&Planned<'_>> = self.matched(doc).map(|(term, ..)| term).collect();
+        let mut matched: Vec<String> = Vec::with_capacity(held.len());
         for term in &self.query.terms {
-            let held = explained.iter().any(|held| held.likeness.is_none() && held.term == term.term);
-            if held && !matched.contains(&term.surface) {
+            let is_held =
+                |held: &&Planned<'_>| matches!(held.source, Source::Term(own, _) if own.term == term.term);
+            if held.iter().any(is_held) && !matched.contains(&term.surface) {
                 matched.push(term.surface.clone());
             }
         }
+        // Most documents hold the words themselves.
+        if held.iter().all(|held| matches!(held.source, Source::Term(..))) {
+            return matched;
+        }
+        let explained = self.explain(doc);
         for word in &self.query.words {
             let other = explained.iter().find(|held| held.likeness.is_some() && held.surface == word.surface);
             matched.extend(other.map(|other| format!("{} → {}", word.surface, other.term)));
