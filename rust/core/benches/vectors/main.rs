@@ -1,7 +1,7 @@
 //! How long a search for the nearest vectors takes, by size, width, registers and filter, beside a plain loop over floats.
 //!
 //! ```text
-//! cargo bench -p otolith-core --bench vectors -- [rows x width ...]      for example 10000x384
+//! cargo bench -p otolith-core --bench vectors -- [rows x width ...] [--only way]      for example 10000x384
 //! ```
 //!
 //! Rows are random, in clusters, seeded. Recall is the share of the ten best by floats, in f64, among the ten found. One
@@ -69,6 +69,9 @@ fn measure(count: usize, width: usize) {
     ));
     ways.push(("plain f32 loop".to_owned(), Box::new(|at| data.plain(at))));
 
+    if let Some(only) = std::env::args().skip_while(|arg| arg != "--only").nth(1) {
+        ways.retain(|(label, _)| *label == only);
+    }
     let mut times = vec![vec![Vec::new(); QUESTIONS]; ways.len()];
     let mut found: Vec<Vec<Vec<u32>>> = vec![vec![Vec::new(); QUESTIONS]; ways.len()];
     for _ in 0..PASSES {

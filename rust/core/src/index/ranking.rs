@@ -122,41 +122,22 @@ impl Index {
         let both = ask.query.is_some() && ask.vector.is_some();
         let depth = if both { ask.k.max(MIN_DEPTH) } else { ask.k };
         let mut found = question.as_ref().map_or_else(Vec::new, |q| q.top(depth, ask.allowed));
-        let (mut near, mut cosines) = (Vec::new(), Vec::new());
-        if let Some(vector) = ask.vector {
-            cosines = self.vectors.cosines(vector, ask.allowed, self.max_doc())?;
-            near = nearest(&cosines, depth);
-        }
+        let near = ask.vector.map(|vector| self.vectors.nearest_tied(vector, depth, ask.allowed));
+        let mut near = near.transpose()?.unwrap_or_default();
         let (lexical_found, vector_found) = (found.len(), near.len());
         let mut mass = 0.0;
-        let mut pool: Vec<Candidate> = Vec::with_capacity(found.len() + near.len());
-        if let Some(question) = question.as_ref().filter(|_| both) {
+        let pool = if let (Some(question), Some(vector)) = (&question, ask.vector) {
             mass = best_mass(question, &mut found);
             found.sort_unstable_by_key(|found| found.doc);
-            let mut found = found.iter().peekable();
-            let mut near = near.iter().copied().peekable();
-            loop {
-                let next = found.peek().map(|found| found.doc).into_iter().chain(near.peek().copied()).min();
-                let Some(doc) = next else { break };
-                let bm25 = found.next_if(|found| found.doc == doc).map(|found| found.score);
-                near.next_if_eq(&doc);
-                // Without a word of the question it scores 0; without any text there is nothing to score.
-                let score = || self.texts.contains(doc.index()).then(|| question.score(doc));
-                let cosine = cosines.get(doc.index()).copied().filter(|cosine| !cosine.is_nan());
-                pool.push(Candidate { doc, bm25: bm25.or_else(score), cosine });
-            }
+            near.sort_unstable_by_key(|(doc, _)| *doc);
+            self.candidates_of_both(question, vector, &found, &near)?
         } else {
-            pool.extend(found.iter().map(|&ScoredDoc { doc, score }| Candidate {
-                doc,
-                bm25: Some(score),
-                cosine: None,
-            }));
-            pool.extend(near.iter().map(|&doc| Candidate {
-                doc,
-                bm25: None,
-                cosine: cosines.get(doc.index()).copied(),
-            }));
-        }
+            let of_words =
+                found.iter().map(|found| Candidate { doc: found.doc, bm25: Some(found.score), cosine: None });
+            let of_vectors =
+                near.iter().map(|(doc, cosine)| Candidate { doc: *doc, bm25: None, cosine: Some(*cosine) });
+            of_words.chain(of_vectors).collect()
+        };
         let floor = match ask.vector.filter(|_| ask.centred).zip(self.vectors.mean()) {
             Some((vector, mean)) => vector.as_slice().iter().zip(&mean).map(|(q, m)| f64::from(*q) * m).sum(),
             None => 0.0,
@@ -164,18 +145,38 @@ impl Index {
         let (scored, scales) = fusion::fuse(&pool, ask.fusion, ask.weights, floor, mass);
         Ok(Ranking { scored, scales, lexical_found, vector_found, question })
     }
-}
 
-/// The documents of the `k` best cosines, and all that are tied with the last of them, ascending. NaN is none.
-fn nearest(cosines: &[f32], k: usize) -> Vec<DocId> {
-    let mut known: Vec<f32> = cosines.iter().copied().filter(|cosine| !cosine.is_nan()).collect();
-    let least = match k.checked_sub(1) {
-        None => return Vec::new(),
-        Some(at) if at < known.len() => *known.select_nth_unstable_by(at, |a, b| b.total_cmp(a)).1,
-        Some(_) => f32::NEG_INFINITY,
-    };
-    let near = cosines.iter().zip(0..).filter(|(cosine, _)| **cosine >= least);
-    near.map(|(_, doc)| DocId(doc)).collect()
+    /// What either leg found, each with what the other leg makes of it; both in order of the documents.
+    fn candidates_of_both(
+        &self,
+        question: &Question<'_, '_>,
+        vector: &UnitRow,
+        found: &[ScoredDoc],
+        near: &[(DocId, f32)],
+    ) -> Result<Vec<Candidate>, Refusal> {
+        let mut pool: Vec<Candidate> = Vec::with_capacity(found.len() + near.len());
+        let (mut by_words, mut by_vector) = (found.iter().peekable(), near.iter().peekable());
+        let (mut far, mut places) = (Vec::new(), Vec::new());
+        loop {
+            let words = by_words.peek().map(|found| found.doc);
+            let next = words.into_iter().chain(by_vector.peek().map(|(doc, _)| *doc)).min();
+            let Some(doc) = next else { break };
+            let bm25 = by_words.next_if(|found| found.doc == doc).map(|found| found.score);
+            let cosine = by_vector.next_if(|(near, _)| *near == doc).map(|(_, cosine)| *cosine);
+            if cosine.is_none() {
+                far.push(doc);
+                places.push(pool.len());
+            }
+            // Without a word of the question it scores 0; without any text there is nothing to score.
+            let score = || self.texts.contains(doc.index()).then(|| question.score(doc));
+            pool.push(Candidate { doc, bm25: bm25.or_else(score), cosine });
+        }
+        let cosines = self.vectors.scores_of(vector, &far)?;
+        for (place, cosine) in places.into_iter().zip(cosines) {
+            pool[place].cosine = Some(cosine).filter(|cosine| !cosine.is_nan());
+        }
+        Ok(pool)
+    }
 }
 
 /// The largest share of the mass that one of the best lexical candidates matched.

@@ -35,7 +35,9 @@ pub(crate) fn quantise(row: &[f32], out: &mut [u8]) -> f32 {
     // In f64, where the reciprocal of the least float is finite.
     let steps = if most > 0.0 { 127.0 / f64::from(most) } else { 0.0 };
     for (code, x) in out.iter_mut().zip(row) {
-        *code = ((f64::from(*x) * steps).round_ties_even() as i8).cast_unsigned() ^ ZERO;
+        // Adding it and taking it away rounds to the nearest whole number, ties to even, without a call for each component.
+        const TO_WHOLE: f64 = 1.5 * (1_u64 << 52) as f64;
+        *code = ((f64::from(*x) * steps + TO_WHOLE - TO_WHOLE) as i8).cast_unsigned() ^ ZERO;
     }
     (f64::from(most) / 127.0) as f32
 }
@@ -85,6 +87,13 @@ impl<'a> CodeRows<'a> {
     pub(crate) fn prefetch(&self, at: usize) {
         prefetch(self.row(at));
     }
+}
+
+/// Inner products with rows, and the scales of these.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Block<'a> {
+    pub(crate) dots: &'a [i32],
+    pub(crate) scales: &'a [f32],
 }
 
 /// A question, or a row in its place, to be compared with rows of codes.
@@ -154,7 +163,8 @@ impl Query8 {
             #[cfg(target_arch = "x86_64")]
             Kernel::Vnni => unsafe { vnni::dot4(rows, self) },
         };
-        dots.map(|dot| self.excess_off(dot))
+        let ([a, b, c, d], excess) = (dots, self.excess);
+        [a - excess, b - excess, c - excess, d - excess]
     }
 
     /// Inner products with the rows `first ..`, as many as `out` has places.
@@ -203,8 +213,23 @@ impl Query8 {
     }
 
     /// Width of the question's step.
+    #[cfg(test)]
     pub(crate) fn scale(&self) -> f32 {
         self.scale
+    }
+
+    /// Of up to 64 rows, the cosines that their inner products are near to, each with `spread` times the steps of row and
+    /// question on top; and by bit, which of them are above `least`.
+    pub(crate) fn bounds(&self, rows: Block<'_>, spread: f32, least: f32, out: &mut [f32; 64]) -> u64 {
+        match self.kernel {
+            Kernel::Portable => portable::bounds(rows, self.scale, spread, least, out),
+            // SAFETY: a kernel is only made on a machine that has it.
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2 => unsafe { avx2::bounds(rows, self.scale, spread, least, out) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Vnni => unsafe { vnni::bounds(rows, self.scale, spread, least, out) },
+        }
     }
 
     #[inline]
@@ -226,17 +251,40 @@ macro_rules! loops {
                     let (low, high) = block.split_at(2 * stride);
                     (low.split_at(stride), high.split_at(stride))
                 };
-                *out = dot4([a, b, c, d], query).map(|dot| query.excess_off(dot));
+                // Not `map`: a closure does not have the registers of the loop, and is not inlined.
+                let [a, b, c, d] = dot4([a, b, c, d], query);
+                let excess = query.excess;
+                *out = [a - excess, b - excess, c - excess, d - excess];
             }
             for (row, out) in codes_rest.chunks_exact(stride).zip(rest) {
                 *out = query.excess_off(dot(row, query));
             }
         }
+
+        $(#[$attribute])*
+        pub(super) fn bounds(rows: Block<'_>, step: f32, spread: f32, least: f32, out: &mut [f32; 64]) -> u64 {
+            let mut bits = 0;
+            let dots = rows.dots.chunks(WIDTH).zip(rows.scales.chunks(WIDTH));
+            for ((out, (dots, scales)), at) in out.as_chunks_mut::<WIDTH>().0.iter_mut().zip(dots).zip(0..) {
+                for ((out, dot), scale) in out.iter_mut().zip(dots).zip(scales) {
+                    *out = *dot as f32 * (step * scale) + spread * (scale + step);
+                }
+                let there = u64::MAX >> (64 - dots.len().min(scales.len()));
+                bits |= (above(out, least) & there) << (WIDTH * at);
+            }
+            bits
+        }
     };
 }
 
 mod portable {
-    use super::{LINE, Query8};
+    use super::{Block, LINE, Query8};
+
+    const WIDTH: usize = 16;
+
+    fn above(bounds: &[f32; WIDTH], least: f32) -> u64 {
+        bounds.iter().rev().fold(0, |bits, bound| 2 * bits + u64::from(*bound > least))
+    }
 
     pub(super) fn dot(row: &[u8], query: &Query8) -> i32 {
         let mut sum = 0;
@@ -258,12 +306,24 @@ mod portable {
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
-    use super::Query8;
+    use super::{Block, Query8};
     use std::arch::x86_64::{
-        __m256i, _mm_add_epi32, _mm_cvtsi128_si32, _mm_loadu_si128, _mm_shuffle_epi32, _mm256_add_epi32,
-        _mm256_castsi256_si128, _mm256_cvtepu8_epi16, _mm256_extracti128_si256, _mm256_loadu_si256,
-        _mm256_madd_epi16, _mm256_setzero_si256,
+        __m256i, _CMP_GT_OQ, _mm_add_epi32, _mm_cvtsi128_si32, _mm_loadu_si128, _mm_shuffle_epi32,
+        _mm256_add_epi32, _mm256_castsi256_si128, _mm256_cmp_ps, _mm256_cvtepu8_epi16,
+        _mm256_extracti128_si256, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_movemask_ps,
+        _mm256_set1_ps, _mm256_setzero_si256,
     };
+
+    const WIDTH: usize = 8;
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn above(bounds: &[f32; WIDTH], least: f32) -> u64 {
+        // SAFETY: eight numbers are read from an array of eight.
+        let bounds = unsafe { _mm256_loadu_ps(bounds.as_ptr()) };
+        let above = _mm256_cmp_ps::<_CMP_GT_OQ>(bounds, _mm256_set1_ps(least));
+        u64::from(_mm256_movemask_ps(above).cast_unsigned())
+    }
 
     /// Adds the products of 16 components. Exact: `maddubs` would cut sums off at 16 bits.
     #[inline]
@@ -305,7 +365,9 @@ mod avx2 {
     #[target_feature(enable = "avx2")]
     pub(super) fn dot4(rows: [&[u8]; 4], query: &Query8) -> [i32; 4] {
         let mut sums = [_mm256_setzero_si256(); 4];
-        let [a, b, c, d] = rows.map(|row| row.as_chunks::<16>().0);
+        let [a, b, c, d] = rows;
+        let (a, b, c, d) =
+            (a.as_chunks::<16>().0, b.as_chunks::<16>().0, c.as_chunks::<16>().0, d.as_chunks::<16>().0);
         for ((((asked, a), b), c), d) in query.wide.as_chunks::<16>().0.iter().zip(a).zip(b).zip(c).zip(d) {
             let asked = load(asked);
             add(&mut sums[0], a, asked);
@@ -321,13 +383,24 @@ mod avx2 {
 
 #[cfg(target_arch = "x86_64")]
 mod vnni {
-    use super::{LINE, Query8};
+    use super::{Block, LINE, Query8};
     use std::arch::x86_64::{
-        __m512i, _mm_add_epi32, _mm_storeu_si128, _mm256_add_epi32, _mm256_castsi256_si128,
-        _mm256_extracti128_si256, _mm512_add_epi32, _mm512_castsi512_si256, _mm512_dpbusd_epi32,
-        _mm512_extracti64x4_epi64, _mm512_loadu_si512, _mm512_reduce_add_epi32, _mm512_setzero_si512,
-        _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
+        __m512i, _CMP_GT_OQ, _mm_add_epi32, _mm_storeu_si128, _mm256_add_epi32, _mm256_castsi256_si128,
+        _mm256_extracti128_si256, _mm512_add_epi32, _mm512_castsi512_si256, _mm512_cmp_ps_mask,
+        _mm512_dpbusd_epi32, _mm512_extracti64x4_epi64, _mm512_loadu_ps, _mm512_loadu_si512,
+        _mm512_reduce_add_epi32, _mm512_set1_ps, _mm512_setzero_si512, _mm512_unpackhi_epi32,
+        _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
     };
+
+    const WIDTH: usize = 16;
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    fn above(bounds: &[f32; WIDTH], least: f32) -> u64 {
+        // SAFETY: sixteen numbers are read from an array of sixteen.
+        let bounds = unsafe { _mm512_loadu_ps(bounds.as_ptr()) };
+        u64::from(_mm512_cmp_ps_mask::<_CMP_GT_OQ>(bounds, _mm512_set1_ps(least)))
+    }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
@@ -351,7 +424,13 @@ mod vnni {
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     pub(super) fn dot4(rows: [&[u8]; 4], query: &Query8) -> [i32; 4] {
         let mut sums = [_mm512_setzero_si512(); 4];
-        let [a, b, c, d] = rows.map(|row| row.as_chunks::<LINE>().0);
+        let [a, b, c, d] = rows;
+        let (a, b, c, d) = (
+            a.as_chunks::<LINE>().0,
+            b.as_chunks::<LINE>().0,
+            c.as_chunks::<LINE>().0,
+            d.as_chunks::<LINE>().0,
+        );
         for ((((asked, a), b), c), d) in query.codes.as_chunks::<LINE>().0.iter().zip(a).zip(b).zip(c).zip(d)
         {
             let asked = load(asked);
@@ -467,6 +546,34 @@ mod tests {
             let mut codes = [ZERO; LINE];
             let scale = quantise(&row, &mut codes);
             assert!(scale.is_finite() && codes[..3] == expected, "{row:?} {:?}", &codes[..3]);
+        }
+    }
+
+    #[test]
+    fn bounds_and_bits_are_the_same_with_every_kernel() {
+        let dots: Vec<i32> = (0..64).map(|n| (n * 7_919) % 2_001 - 1_000).collect();
+        let scales: Vec<f32> = (0..64_u8).map(|n| f32::from(n) / 1e4).collect();
+        for count in 0..=64 {
+            let rows = Block { dots: &dots[..count], scales: &scales[..count] };
+            for least in [f32::NEG_INFINITY, -0.1, 0.01, f32::INFINITY] {
+                let expected: Vec<f32> = dots
+                    .iter()
+                    .zip(rows.scales)
+                    .map(|(d, s)| *d as f32 * (0.5 * s) + 2.0 * (s + 0.5))
+                    .collect();
+                let bits =
+                    (0..count).filter(|at| expected[*at] > least).fold(0_u64, |bits, at| bits | 1 << at);
+                for kernel in Kernel::all() {
+                    let mut bounds = [0.0; 64];
+                    let query = Query8::with(kernel, &[ZERO; LINE], 0.5);
+                    assert_eq!(
+                        query.bounds(rows, 2.0, least, &mut bounds),
+                        bits,
+                        "{kernel:?} {count} {least}"
+                    );
+                    assert_eq!(bounds[..count], expected[..count]);
+                }
+            }
         }
     }
 

@@ -10,7 +10,7 @@
 //! near as the last of the answer, all that may be are scored. Up to 8 components nothing lies beyond it, as the
 //! difference is at most `sqrt(width) / 2 (s + t)`; with more, a row is missed if it errs by more than that.
 
-use super::codes::Query8;
+use super::codes::{Block, Query8};
 use super::half::{self, HalfRow};
 use super::kernel::{Kernel, prefetch};
 use super::row::{Refusal, UnitRow};
@@ -306,37 +306,32 @@ impl Table<'_> {
     /// Offers to the pool the rows that may be found.
     fn look_through(&self, query: &Query8, allowed: Option<&FixedBitSet>, at: u32, pool: &mut Pool) {
         let codes = self.rows.codes();
-        let (mut dots, mut bounds) = ([0; BLOCK], [0.0; BLOCK]);
-        let highest = |dot: i32, scale: f32| query.cosine(dot, scale) + SPREAD * (scale + query.scale());
-        let mut offer = |bounds: &[f32], row: &dyn Fn(usize) -> usize| {
-            if !bounds.iter().any(|bound| *bound > pool.least) {
-                return;
-            }
-            for (bound, place) in bounds.iter().zip(0..) {
-                if *bound > pool.least && self.admitted(row(place), allowed).is_some() {
-                    pool.take((*bound, at, row(place) as u32));
+        let (mut dots, mut scales, mut bounds) = ([0; BLOCK], [0.0; BLOCK], [0.0; BLOCK]);
+        let mut offer = |dots: &[i32], scales: &[f32], row: &dyn Fn(usize) -> usize| {
+            let mut above = query.bounds(Block { dots, scales }, SPREAD, pool.least, &mut bounds);
+            while above != 0 {
+                let place = above.trailing_zeros() as usize;
+                above &= above - 1;
+                // What was taken meanwhile may have raised it.
+                if bounds[place] > pool.least && self.admitted(row(place), allowed).is_some() {
+                    pool.take((bounds[place], at, row(place) as u32));
                 }
             }
         };
         match &self.listed {
             Some(listed) => {
                 for rows in listed.chunks(BLOCK) {
-                    let dots = &mut dots[..rows.len()];
+                    let (dots, scales) = (&mut dots[..rows.len()], &mut scales[..rows.len()]);
                     query.dots_at(codes, rows, dots);
-                    for ((bound, dot), row) in bounds.iter_mut().zip(dots).zip(rows) {
-                        *bound = highest(*dot, codes.scale(*row as usize));
-                    }
-                    offer(&bounds[..rows.len()], &|place| rows[place] as usize);
+                    scales.iter_mut().zip(rows).for_each(|(scale, row)| *scale = codes.scale(*row as usize));
+                    offer(dots, scales, &|place| rows[place] as usize);
                 }
             }
             None => {
                 for (scales, block) in codes.scales().chunks(BLOCK).zip(0..) {
                     let dots = &mut dots[..scales.len()];
                     query.dots(codes, BLOCK * block, dots);
-                    for ((bound, dot), scale) in bounds.iter_mut().zip(dots).zip(scales) {
-                        *bound = highest(*dot, *scale);
-                    }
-                    offer(&bounds[..scales.len()], &|place| BLOCK * block + place);
+                    offer(dots, scales, &|place| BLOCK * block + place);
                 }
             }
         }
