@@ -5,6 +5,10 @@
 //! that multiplies bytes takes one operand without sign; the question has signed codes. Inner products of codes are whole
 //! numbers, the same with every kernel: at most 255 x 127 x 8192 in magnitude, which fits 32 bits.
 
+mod pairs;
+
+pub(super) use pairs::Pairs;
+
 use super::kernel::{Kernel, prefetch};
 use bytemuck::{AnyBitPattern, NoUninit};
 
@@ -343,7 +347,7 @@ mod avx2 {
 
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn add_up(sum: __m256i) -> i32 {
+    pub(super) fn add_up(sum: __m256i) -> i32 {
         let four = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256::<1>(sum));
         let two = _mm_add_epi32(four, _mm_shuffle_epi32::<0b01_00_11_10>(four));
         _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32::<0b10_11_00_01>(two)))
@@ -404,7 +408,7 @@ mod vnni {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    fn load<T>(line: &[T; LINE]) -> __m512i {
+    pub(super) fn load<T>(line: &[T; LINE]) -> __m512i {
         const { assert!(size_of::<T>() == 1) };
         // SAFETY: 64 bytes are read from an array of 64.
         unsafe { _mm512_loadu_si512(line.as_ptr().cast()) }
@@ -439,7 +443,13 @@ mod vnni {
             sums[2] = _mm512_dpbusd_epi32(sums[2], load(c), asked);
             sums[3] = _mm512_dpbusd_epi32(sums[3], load(d), asked);
         }
-        // Four sums of sixteen become one register of four, added up on the way.
+        add_up4(sums)
+    }
+
+    /// Four sums of sixteen become one register of four, added up on the way.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    pub(super) fn add_up4(sums: [__m512i; 4]) -> [i32; 4] {
         let pair = |a, b| _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
         let (low, high) = (pair(sums[0], sums[1]), pair(sums[2], sums[3]));
         let all = _mm512_add_epi32(_mm512_unpacklo_epi64(low, high), _mm512_unpackhi_epi64(low, high));

@@ -1,0 +1,137 @@
+//! Building a graph, step by step.
+
+use super::super::codes::{CodeRows, Pairs};
+use super::append::append;
+use super::found::Found;
+use super::links::Links;
+use super::repair::repair;
+use super::scratch::Scratch;
+use super::seed;
+use super::twins::Twins;
+use super::{Graph, MAX_ROWS};
+use crate::error::{Error, Result};
+use crate::sections::SectionWriter;
+use std::io::{self, Write};
+
+/// Rows that the crate builds the graph of. It takes three to nine times as long for a row as [`append`] does.
+const SEED: usize = 2_000;
+
+/// Rows that are looked through for an answer to `stop` at once.
+const ASK_EVERY: usize = 16;
+
+/// A graph on its way.
+///
+/// What [`Builder::write`] wrote at any time can be taken up with [`Builder::from_graph`]: in the end there are the same bytes
+/// as without.
+#[derive(Debug)]
+pub(crate) struct Builder<'a> {
+    rows: CodeRows<'a>,
+    pairs: Pairs<'a>,
+    twins: Twins,
+    pub(super) links: Links,
+    seed: usize,
+    scratch: Box<Scratch>,
+    chosen: Vec<Found>,
+}
+
+impl<'a> Builder<'a> {
+    /// A graph of these rows, none of which is in it yet.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] when there are too many for one graph.
+    pub(crate) fn new(rows: CodeRows<'a>) -> Result<Self> {
+        Self::with(rows, Links::with_capacity(rows.len()), SEED)
+    }
+
+    fn with(rows: CodeRows<'a>, links: Links, seed: usize) -> Result<Self> {
+        if rows.len() > MAX_ROWS {
+            let message =
+                format!("{} in one segment, a graph has 2^31 at most; keep more segments", rows.len());
+            return Err(Error::invalid("vectors", message));
+        }
+        Ok(Self {
+            rows,
+            pairs: Pairs::new(rows),
+            twins: Twins::find(rows),
+            links,
+            seed,
+            scratch: Box::default(),
+            chosen: Vec::new(),
+        })
+    }
+
+    /// Goes on from a graph of the first of these rows: one that was not finished, or that of a segment whose rows come
+    /// first in a larger one. None when it is no such graph or is damaged: then it has to be built from its beginning.
+    ///
+    /// # Errors
+    /// As [`Builder::new`].
+    pub(crate) fn from_graph(rows: CodeRows<'a>, graph: &Graph) -> Result<Option<Self>> {
+        let layers = graph.layers();
+        let mut builder = Self::with(rows, Links::default(), SEED)?;
+        let fits = layers.len() <= rows.len() && builder.twins.among(layers.len()) == layers.twins;
+        let links = if fits { Links::copy(layers, rows.len(), builder.pairs) } else { None };
+        Ok(links.map(|links| {
+            builder.links = links;
+            builder
+        }))
+    }
+
+    /// The same with another number of rows in the seed.
+    #[cfg(test)]
+    pub(super) fn with_seed(mut self, seed: usize) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Rows that are done, of all.
+    pub(crate) fn progress(&self) -> (usize, usize) {
+        (self.links.len(), self.rows.len())
+    }
+
+    /// Adds up to `most` rows, fewer when `stop` says so; the first step adds the seed as a whole or not at all. True when
+    /// all rows are done.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] or [`Error::Store`] when the seed cannot be built. A segment is searched without a graph as well.
+    pub(crate) fn step(&mut self, most: usize, stop: &dyn Fn() -> bool) -> Result<bool> {
+        let all = self.rows.len();
+        if self.links.len() == 0 && all > 0 {
+            let members = (0..all as u32).filter(|row| !self.twins.is_later(*row));
+            let members: Vec<u32> = members.take(self.seed).collect();
+            match seed::build(self.rows, &members, all, stop)? {
+                Some(links) => self.links = links,
+                None => return Ok(false),
+            }
+        }
+        let end = all.min(self.links.len().saturating_add(most));
+        while self.links.len() < end {
+            if self.links.len().is_multiple_of(ASK_EVERY) && stop() {
+                return Ok(false);
+            }
+            if self.twins.is_later(self.links.len() as u32) {
+                self.links.add(0);
+            } else {
+                append(&mut self.links, self.rows, self.pairs, &mut self.scratch, &mut self.chosen);
+            }
+        }
+        Ok(self.links.len() == all)
+    }
+
+    /// Links what cannot be reached; gives how many rows are out of reach all the same. Rows can be added afterwards, by
+    /// [`Builder::from_graph`] too.
+    pub(crate) fn finish(&mut self) -> usize {
+        repair(&mut self.links, self.rows, &self.twins, &mut self.scratch)
+    }
+
+    /// Writes the graph of the rows that are done; nothing when there are none.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub(crate) fn write<W: Write>(&self, out: &mut SectionWriter<W>) -> io::Result<()> {
+        let done = self.links.len();
+        if done == 0 {
+            return Ok(());
+        }
+        self.links.layers(&self.twins.among(done)).write(out, self.twins.distinct(done))
+    }
+}
