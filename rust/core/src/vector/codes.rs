@@ -18,6 +18,9 @@ pub(crate) const LINE: usize = 64;
 /// What a code of zero is stored as; also what lies behind the last component of a row.
 pub(crate) const ZERO: u8 = 128;
 
+/// Rows ahead that memory is asked for: two steps of four.
+const AHEAD: usize = 8;
+
 /// Bytes from one row to the next, for rows of `width` components.
 pub(crate) fn stride(width: usize) -> usize {
     width.next_multiple_of(LINE)
@@ -90,6 +93,7 @@ impl<'a> CodeRows<'a> {
     #[inline]
     pub(crate) fn prefetch(&self, at: usize) {
         prefetch(self.row(at));
+        prefetch(&self.scales[at..=at]);
     }
 }
 
@@ -189,24 +193,21 @@ impl Query8 {
         }
     }
 
-    /// Inner products with the rows of these numbers, in their order.
+    /// Inner products with the rows of these numbers, in their order. Memory is asked for [`AHEAD`] rows before it is read.
     ///
     /// # Panics
     /// When there is no such row, or one of another stride.
     pub(crate) fn dots_at(&self, rows: CodeRows<'_>, at: &[u32], out: &mut [i32]) {
-        /// Rows ahead that memory is asked for: two steps of four.
-        const AHEAD: usize = 8;
-        let row = |at: u32| rows.row(at as usize);
         at.iter().take(AHEAD).for_each(|at| rows.prefetch(*at as usize));
-        let (fours, rest) = at.as_chunks::<4>();
-        let (out, out_rest) = out.as_chunks_mut::<4>();
-        for (step, (four, out)) in fours.iter().zip(out).enumerate() {
-            let ahead = at.iter().skip(4 * step + AHEAD).take(4);
-            ahead.for_each(|at| rows.prefetch(*at as usize));
-            *out = self.dot4(four.map(row));
-        }
-        for (at, out) in rest.iter().zip(out_rest) {
-            *out = self.dot(row(*at));
+        assert_eq!(rows.stride, self.codes.len(), "rows have the stride of the question");
+        match self.kernel {
+            Kernel::Portable => portable::dots_at(rows, at, self, out),
+            // SAFETY: a kernel is only made on a machine that has it.
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2 => unsafe { avx2::dots_at(rows, at, self, out) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Vnni => unsafe { vnni::dots_at(rows, at, self, out) },
         }
     }
 
@@ -278,11 +279,33 @@ macro_rules! loops {
             }
             bits
         }
+
+        $(#[$attribute])*
+        pub(super) fn dots_at(
+            rows: CodeRows<'_>,
+            at: &[u32],
+            query: &Query8,
+            out: &mut [i32],
+        ) {
+            let (fours, rest) = at.as_chunks::<4>();
+            let (out, out_rest) = out.as_chunks_mut::<4>();
+            for (step, (four, out)) in fours.iter().zip(out).enumerate() {
+                let ahead = at.iter().skip(4 * step + AHEAD).take(4);
+                ahead.for_each(|at| rows.prefetch(*at as usize));
+                let [a, b, c, d] = *four;
+                let four = [rows.row(a as usize), rows.row(b as usize), rows.row(c as usize), rows.row(d as usize)];
+                let [a, b, c, d] = dot4(four, query);
+                *out = [query.excess_off(a), query.excess_off(b), query.excess_off(c), query.excess_off(d)];
+            }
+            for (at, out) in rest.iter().zip(out_rest) {
+                *out = query.excess_off(dot(rows.row(*at as usize), query));
+            }
+        }
     };
 }
 
 mod portable {
-    use super::{Block, LINE, Query8};
+    use super::{AHEAD, Block, CodeRows, LINE, Query8};
 
     const WIDTH: usize = 16;
 
@@ -310,7 +333,7 @@ mod portable {
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
-    use super::{Block, Query8};
+    use super::{AHEAD, Block, CodeRows, Query8};
     use std::arch::x86_64::{
         __m256i, _CMP_GT_OQ, _mm_add_epi32, _mm_cvtsi128_si32, _mm_loadu_si128, _mm_shuffle_epi32,
         _mm256_add_epi32, _mm256_castsi256_si128, _mm256_cmp_ps, _mm256_cvtepu8_epi16,
@@ -387,7 +410,7 @@ mod avx2 {
 
 #[cfg(target_arch = "x86_64")]
 mod vnni {
-    use super::{Block, LINE, Query8};
+    use super::{AHEAD, Block, CodeRows, LINE, Query8};
     use std::arch::x86_64::{
         __m512i, _CMP_GT_OQ, _mm_add_epi32, _mm_storeu_si128, _mm256_add_epi32, _mm256_castsi256_si128,
         _mm256_extracti128_si256, _mm512_add_epi32, _mm512_castsi512_si256, _mm512_cmp_ps_mask,

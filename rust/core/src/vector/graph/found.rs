@@ -8,6 +8,9 @@
 pub(super) struct Found(u64);
 
 impl Found {
+    /// Behind every row.
+    pub(super) const WORST: Self = Self(u64::MAX);
+
     #[inline]
     pub(super) fn new(cosine: f32, row: u32) -> Self {
         Self(u64::from(!rising(cosine.to_bits())) << 32 | u64::from(row) << 1)
@@ -68,10 +71,19 @@ impl Pool {
         &self.found
     }
 
+    /// What a row has to be better than to be taken.
+    #[inline]
+    pub(super) fn bound(&self) -> Found {
+        if self.found.len() < self.limit {
+            return Found::WORST;
+        }
+        self.found.last().copied().unwrap_or(Found::WORST)
+    }
+
     /// Whether it would take the row.
     #[inline]
     pub(super) fn admits(&self, found: Found) -> bool {
-        self.found.len() < self.limit || self.found.last().is_some_and(|last| found < *last)
+        found < self.bound()
     }
 
     /// Whether it is full of rows that are better.

@@ -2,6 +2,7 @@
 
 use super::super::codes::{CodeRows, Query8};
 use super::super::kernel::prefetch;
+use super::M0;
 use super::found::{Found, Pool};
 use super::layers::Layers;
 use std::cell::Cell;
@@ -16,7 +17,7 @@ thread_local! {
 pub(super) struct Scratch {
     visited: Visited,
     /// Neighbours that were not seen before, to be compared together.
-    batch: Vec<u32>,
+    batch: Batch,
     pub(super) pool: Pool,
     /// Rows whose neighbours may have to be looked at, in a walk that takes in only some.
     open: BinaryHeap<Reverse<Found>>,
@@ -35,16 +36,11 @@ impl Scratch {
 
     /// The nearest of a list.
     pub(super) fn nearest_of(&mut self, query: &Query8, rows: CodeRows<'_>, list: &[u32]) -> Option<Found> {
-        self.batch.clear();
+        self.batch.len = 0;
         for row in list.iter().take_while(|row| (**row as usize) < rows.len()) {
-            rows.prefetch(*row as usize);
-            self.batch.push(*row);
+            self.batch.push_if(*row, true);
         }
-        let mut nearest = None;
-        compare(query, rows, &self.batch, |found| {
-            nearest = Some(nearest.map_or(found, |nearest: Found| nearest.min(found)));
-        });
-        nearest
+        self.batch.compare(query, rows, Found::WORST).iter().min().copied()
     }
 
     /// Looks for the `ef` nearest rows on a layer, from one of them on; they are in the pool then.
@@ -68,7 +64,7 @@ impl Scratch {
                 place += 1;
                 continue;
             };
-            self.gather(layers.list(row, layer), rows);
+            self.gather(layers.list(row, layer));
             // Who is next, if nothing nearer is found now.
             if layer == 0
                 && let Some(next) = self.pool.found().get(place + 1)
@@ -76,10 +72,15 @@ impl Scratch {
                 prefetch(layers.base(next.row()));
             }
             let mut first = place + 1;
-            let pool = &mut self.pool;
-            compare(query, rows, &self.batch, |found| {
-                first = first.min(pool.offer(found).unwrap_or(first));
-            });
+            for found in self.batch.compare(query, rows, self.pool.bound()) {
+                if let Some(at) = self.pool.offer(*found) {
+                    first = first.min(at);
+                    // Among the next ones, unless a better one comes.
+                    if layer == 0 && at <= place + 2 {
+                        prefetch(layers.base(found.row()));
+                    }
+                }
+            }
             place = first;
         }
     }
@@ -103,12 +104,13 @@ impl Scratch {
             if self.pool.is_beyond(next) || self.compared > most {
                 return;
             }
-            self.gather(layers.base(next.row()), rows);
+            self.gather(layers.base(next.row()));
             if let Some(Reverse(next)) = self.open.peek() {
                 prefetch(layers.base(next.row()));
             }
-            let (pool, open) = (&mut self.pool, &mut self.open);
-            compare(query, rows, &self.batch, |found| take_if(pool, open, layers, found, &accept));
+            for found in self.batch.compare(query, rows, self.pool.bound()) {
+                take_if(&mut self.pool, &mut self.open, layers, *found, &accept);
+            }
         }
     }
 
@@ -118,22 +120,16 @@ impl Scratch {
         self.compared = 1;
     }
 
-    /// Takes the neighbours that were not seen before as the next batch and asks for their memory.
+    /// Takes the neighbours that were not seen before as the next batch.
     #[inline]
-    fn gather(&mut self, list: &[u32], rows: CodeRows<'_>) {
-        self.batch.clear();
+    fn gather(&mut self, list: &[u32]) {
+        self.batch.len = 0;
         for row in list {
-            match self.visited.first_time(*row) {
-                Some(true) => {
-                    rows.prefetch(*row as usize);
-                    self.batch.push(*row);
-                }
-                Some(false) => {}
-                // The first unused place.
-                None => break,
-            }
+            // The first unused place is the end.
+            let Some(first) = self.visited.first_time(*row) else { break };
+            self.batch.push_if(*row, first);
         }
-        self.compared += self.batch.len();
+        self.compared += self.batch.len;
     }
 }
 
@@ -161,24 +157,53 @@ pub(super) fn compare_one(query: &Query8, rows: CodeRows<'_>, row: u32) -> Found
     Found::new(query.cosine(dot, rows.scale(row as usize)), row)
 }
 
-/// Compares the question with rows that there are, four at a time.
-#[inline]
-fn compare(query: &Query8, rows: CodeRows<'_>, batch: &[u32], mut take: impl FnMut(Found)) {
-    let mut take = |row: u32, dot: i32| {
-        take(Found::new(query.cosine(dot, rows.scale(row as usize)), row));
-    };
-    for four in batch.chunks(4) {
-        match *four {
-            [a] => take(a, query.dot(rows.row(a as usize))),
-            // Four at once cost less than two and three one by one: the last one fills up.
-            [a, b, ref rest @ ..] => {
-                let c = rest.first().copied().unwrap_or(b);
-                let d = rest.get(1).copied().unwrap_or(c);
-                let dots = query.dot4([a, b, c, d].map(|row| rows.row(row as usize)));
-                four.iter().zip(dots).for_each(|(row, dot)| take(*row, dot));
-            }
-            [] => {}
+/// Neighbours that are compared together: not more than a list has.
+#[derive(Debug)]
+struct Batch {
+    rows: [u32; Self::SIZE],
+    dots: [i32; Self::SIZE],
+    found: [Found; Self::SIZE],
+    len: usize,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self { rows: [0; Self::SIZE], dots: [0; Self::SIZE], found: [Found::WORST; Self::SIZE], len: 0 }
+    }
+}
+
+impl Batch {
+    const SIZE: usize = M0;
+
+    /// Whether a row was seen before cannot be foreseen: a jump would be the wrong one every other time.
+    #[inline]
+    fn push_if(&mut self, row: u32, there: bool) {
+        if let Some(place) = self.rows.get_mut(self.len) {
+            *place = row;
+            self.len += usize::from(there);
         }
+    }
+
+    /// Compares the question with the rows, four at a time; gives those that are better than `bound`.
+    #[inline]
+    fn compare(&mut self, query: &Query8, rows: CodeRows<'_>, bound: Found) -> &[Found] {
+        // Four at once cost less than two or three one by one: the last one fills up.
+        let mut end = self.len;
+        if self.len % 4 > 1 {
+            end = self.len.next_multiple_of(4);
+            let last = self.rows[self.len - 1];
+            self.rows[self.len..end].fill(last);
+        }
+        query.dots_at(rows, &self.rows[..end], &mut self.dots[..end]);
+        let mut better = 0;
+        for (row, dot) in self.rows.iter().zip(&self.dots).take(self.len) {
+            let found = Found::new(query.cosine(*dot, rows.scale(*row as usize)), *row);
+            if let Some(place) = self.found.get_mut(better) {
+                *place = found;
+                better += usize::from(found < bound);
+            }
+        }
+        &self.found[..better]
     }
 }
 
