@@ -5,6 +5,7 @@ use crate::convert::{fields, filter, mapping, number, path, text, time, vector};
 use crate::door;
 use crate::episode::Episode;
 use crate::errors;
+use crate::facts;
 use crate::outcome::{Attached, Outcome, PendingText, text_hash};
 use crate::report::{Coverage, Report};
 use numpy::PyArray1;
@@ -35,7 +36,7 @@ impl Engine {
         &self.core
     }
 
-    fn lock_timeout(&self) -> Duration {
+    pub(crate) fn lock_timeout(&self) -> Duration {
         self.core.options().lock_timeout
     }
 }
@@ -527,15 +528,17 @@ impl Engine {
     ///     fusion: `weighted` or `rrf`.
     ///     weights: Weight of each leg by name; only their ratio counts.
     ///     legs: Only these legs: `lexical`, `vector`.
+    ///     vector_embedder: Fingerprint of the embedder that made the vector; it is not searched with when the handle has
+    ///         another one by now.
     ///
     /// Raises:
     ///     InvalidInput: An argument is wrong.
     ///     DimensionMismatch: The vector is not as wide as those of the home.
     ///     StoreError: The store cannot be read.
     #[pyo3(signature = (query, k=None, *, vector=None, vector_reason=None, filter=None, explain=false,
-                        min_relevance=None, fusion=None, weights=None, legs=None),
+                        min_relevance=None, fusion=None, weights=None, legs=None, vector_embedder=None),
            text_signature = "($self, query, k=10, *, vector=None, vector_reason=None, filter=None, explain=False, \
-                             min_relevance=0.0, fusion='weighted', weights=None, legs=None)")]
+                             min_relevance=0.0, fusion='weighted', weights=None, legs=None, vector_embedder=None)")]
     #[allow(clippy::too_many_arguments, reason = "they are keywords")]
     fn recall(
         &self,
@@ -549,12 +552,16 @@ impl Engine {
         fusion: Option<&Bound<'_, PyAny>>,
         weights: Option<&Bound<'_, PyAny>>,
         legs: Option<&Bound<'_, PyAny>>,
+        vector_embedder: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Report> {
         let py = query.py();
         let vector = vector::optional("vector", vector)?;
         let ask = Recall {
             query: text::optional("query", query)?,
             vector: vector.as_deref(),
+            vector_embedder: vector_embedder
+                .map(|embedder| text::text("vector_embedder", embedder))
+                .transpose()?,
             vector_reason: vector_reason.map(|reason| text::text("vector_reason", reason)).transpose()?,
             k: k.map_or(Ok(10), |k| number::count("k", k))?,
             filter: filter::filter(filter)?,
@@ -578,24 +585,27 @@ impl Engine {
     /// Args:
     ///     after: Go on after this id, itself left out.
     ///     limit: At most so many.
-    ///     ids: Only among these; `after` and `limit` do not count then.
+    ///     ids: Only among these; the other arguments do not count then.
+    ///     refused: Also those whose vector cannot be searched, with the reason.
     ///
     /// Raises:
     ///     InvalidInput: The handle has no embedder, or the home's is another.
-    #[pyo3(signature = (*, after=None, limit=None, ids=None),
-           text_signature = "($self, *, after=None, limit=64, ids=None)")]
+    #[pyo3(signature = (*, after=None, limit=None, ids=None, refused=false),
+           text_signature = "($self, *, after=None, limit=64, ids=None, refused=False)")]
     fn pending(
         &self,
         py: Python<'_>,
         after: Option<&Bound<'_, PyAny>>,
         limit: Option<&Bound<'_, PyAny>>,
         ids: Option<&Bound<'_, PyAny>>,
+        refused: bool,
     ) -> PyResult<Vec<PendingText>> {
         let after = after.map(|after| text::id("after", after)).transpose()?;
         let limit = limit.map_or(Ok(64), |limit| number::count("limit", limit))?;
         let ids = ids.map(|ids| text::ids("ids", ids)).transpose()?;
         let pending = door::run(py, || match &ids {
             Some(ids) => self.core.pending_of(ids),
+            None if refused => self.core.pending_and_refused(after, limit),
             None => self.core.pending(after, limit),
         })?;
         Ok(pending.into_iter().map(|pending| PendingText::new(py, pending)).collect())
@@ -606,21 +616,23 @@ impl Engine {
     ///
     /// Args:
     ///     rows: For each record its id, its `text_hash`, and one row for each chunk or the reason of a refusal.
+    ///     embedder: Fingerprint of the embedder that made them; refused when the handle has another one by now.
     ///
     /// Returns:
-    ///     How many were attached, refused, and dropped because their text changed meanwhile.
+    ///     How many were attached, refused, and dropped because their text changed meanwhile, and why each was refused.
     ///
     /// Raises:
     ///     InvalidInput: The handle has no embedder, the home's is another, or a row is no vector.
     ///     StoreError: Nothing could be stored.
-    fn attach(&self, rows: &Bound<'_, PyAny>) -> PyResult<Attached> {
-        let read = |item: &Bound<'_, PyAny>| {
-            let [id, hash, vectors] = text::tuple("rows", item)?;
-            Ok((text::id("id", &id)?, text_hash(&hash)?, vector::rows_or_reason("rows", &vectors)?))
+    #[pyo3(signature = (rows, *, embedder=None))]
+    fn attach(&self, rows: &Bound<'_, PyAny>, embedder: Option<&Bound<'_, PyAny>>) -> PyResult<Attached> {
+        let read = attached_rows(rows)?;
+        let of = embedder.map(|embedder| text::text("embedder", embedder)).transpose()?;
+        let job = |wait: &Wait<'_>| match of {
+            Some(of) => self.core.attach_of(wait, of, read),
+            None => self.core.attach(wait, read),
         };
-        let items = text::items("rows", "a list of tuples", rows)?;
-        let read = items.iter().map(read).collect::<PyResult<Vec<_>>>()?;
-        door::wait(rows.py(), self.lock_timeout(), |wait| self.core.attach(wait, read)).map(Attached::from)
+        door::wait(rows.py(), self.lock_timeout(), job).map(Attached::from)
     }
 
     /// How many records have a current vector, and why others have none.
@@ -648,31 +660,7 @@ impl Engine {
     ///     waiting, in microseconds).
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let info = door::run(py, || self.core.info())?;
-        let notice = |(id, reason): (&String, &String)| format!("record {id} cannot be read: {reason}");
-        let mut notices: Vec<String> = info.unreadable.iter().map(notice).collect();
-        notices.extend(info.notices.iter().cloned());
-        if info.missing > 0 {
-            let lost = info.missing;
-            notices.push(format!(
-                "{lost} more records are counted and cannot be found: the store file is damaged"
-            ));
-        }
-        let dict = PyDict::new(py);
-        dict.set_item("format_version", info.format_version)?;
-        dict.set_item("created", time::datetime(py, info.created)?)?;
-        dict.set_item("records", info.records)?;
-        dict.set_item("last_sequence", info.last_sequence)?;
-        dict.set_item("file_bytes", info.file_bytes)?;
-        dict.set_item("analyzer", info.analyzer)?;
-        dict.set_item("unreadable", info.unreadable.len() as u64 + info.missing)?;
-        dict.set_item("notices", notices)?;
-        let index = PyDict::new(py);
-        index.set_item("segments", info.index.segments)?;
-        index.set_item("checked", info.index.checked)?;
-        index.set_item("damaged", info.index.damaged)?;
-        index.set_item("longest_wait_us", info.index.longest_wait_us)?;
-        dict.set_item("index", index)?;
-        Ok(dict)
+        facts::info(py, &info)
     }
 
     /// Puts a file without holes in the place of the store file. Others read all the time, and write but for the last
@@ -699,16 +687,7 @@ impl Engine {
     ) -> PyResult<Bound<'py, PyDict>> {
         let job = |wait: &Wait<'_>, told: &mut Progress<'_>| self.core.compact(wait, told);
         let (done, index) = door::work(py, self.lock_timeout(), progress, job)?;
-        let drafts: Vec<_> = done.removed_drafts.iter().map(|path| path.as_os_str()).collect();
-        let dict = PyDict::new(py);
-        dict.set_item("before_bytes", done.before_bytes)?;
-        dict.set_item("after_bytes", done.after_bytes)?;
-        dict.set_item("records", done.records)?;
-        dict.set_item("blocked_us", done.blocked.as_micros())?;
-        dict.set_item("changed_meanwhile", done.changed_meanwhile)?;
-        dict.set_item("removed_drafts", drafts)?;
-        dict.set_item("index", index.as_ref().map(|path| path.as_os_str()))?;
-        Ok(dict)
+        facts::compacted(py, &done, index.as_deref())
     }
 
     /// Writes the whole store as it is at one moment to a new file, while others read and write.
@@ -733,12 +712,7 @@ impl Engine {
         let py = dest.py();
         let path = path::absolute("dest", dest)?;
         let job = |_: &Wait<'_>, told: &mut Progress<'_>| self.core.backup(&path, told);
-        let done = door::work(py, self.lock_timeout(), progress, job)?;
-        let dict = PyDict::new(py);
-        dict.set_item("bytes", done.bytes)?;
-        dict.set_item("records", done.records)?;
-        dict.set_item("last_sequence", done.last_sequence)?;
-        Ok(dict)
+        facts::backed_up(py, &door::work(py, self.lock_timeout(), progress, job)?)
     }
 
     /// Reads every record, vector and change of the home, whatever the handle's scope; builds no index.
@@ -750,14 +724,7 @@ impl Engine {
     /// Raises:
     ///     StoreError: The store cannot be read.
     fn census<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let census = door::run(py, || self.core.census())?;
-        let dict = PyDict::new(py);
-        dict.set_item("records", census.records)?;
-        dict.set_item("vectors", census.vectors)?;
-        dict.set_item("payload_bytes", census.payload_bytes)?;
-        dict.set_item("last_sequence", census.last_sequence)?;
-        dict.set_item("unreadable", census.unreadable)?;
-        Ok(dict)
+        facts::census(py, &door::run(py, || self.core.census())?)
     }
 
     /// Returns when every write so far is on disk; at once unless durability is batched.
@@ -780,6 +747,15 @@ impl Engine {
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
         crate::record::repr(slf.as_any(), &["home", "scope", "read_only", "embedder"])
     }
+}
+
+/// What `attach` takes.
+pub(crate) fn attached_rows(rows: &Bound<'_, PyAny>) -> PyResult<Vec<(RecordId, u128, VectorRows)>> {
+    let read = |item: &Bound<'_, PyAny>| {
+        let [id, hash, vectors] = text::tuple("rows", item)?;
+        Ok((text::id("id", &id)?, text_hash(&hash)?, vector::rows_or_reason("rows", &vectors)?))
+    };
+    text::items("rows", "a list of tuples", rows)?.iter().map(read).collect()
 }
 
 /// A row as a numpy array of its own.

@@ -10,12 +10,14 @@ mod door;
 mod engine;
 mod episode;
 mod errors;
+mod facts;
 mod hit;
 mod hybrid;
 mod hybrid_types;
 mod maintenance;
 mod outcome;
 mod record;
+mod reindex;
 mod report;
 
 use otolith_core::lexical::Simd;
@@ -106,6 +108,10 @@ mod _core {
     use crate::maintenance::{repair_store, verify_index, verify_rows, verify_store};
     #[pymodule_export]
     use crate::outcome::{Attached, Outcome, PendingText};
+    #[pymodule_export]
+    use crate::reindex::{
+        reindex_attach, reindex_pending, reindex_purge, reindex_state, reindex_switch,
+    };
     #[pymodule_export]
     use crate::report::{Analysis, Coverage, FilterEffect, Leg, Report};
 

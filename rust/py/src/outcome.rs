@@ -63,6 +63,8 @@ pub(crate) struct PendingText {
     chunks: Vec<String>,
     /// 16 bytes that `attach` takes back, so that rows of a text that changed meanwhile are dropped.
     text_hash: Py<PyBytes>,
+    /// Why the vector it was given cannot be searched; None when it has none of its present text.
+    reason: Option<String>,
 }
 
 impl PendingText {
@@ -71,6 +73,7 @@ impl PendingText {
             id: pending.id.to_string(),
             chunks: pending.text.chunks,
             text_hash: PyBytes::new(py, &pending.text.hash.to_le_bytes()).unbind(),
+            reason: pending.reason,
         }
     }
 }
@@ -78,7 +81,7 @@ impl PendingText {
 #[pymethods]
 impl PendingText {
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
-        record::repr(slf.as_any(), &["id", "chunks", "text_hash"])
+        record::repr(slf.as_any(), &["id", "chunks", "text_hash", "reason"])
     }
 }
 
@@ -101,17 +104,20 @@ pub(crate) struct Attached {
     refused: usize,
     /// Records that are gone, or whose text changed meanwhile.
     outdated: usize,
+    /// For each that was refused its id and why, as text that begins with `wrong width` where that is the reason.
+    reasons: Vec<(String, String)>,
 }
 
 impl From<core::Attached> for Attached {
     fn from(done: core::Attached) -> Self {
-        Self { attached: done.attached, refused: done.refused, outdated: done.outdated }
+        let reasons = done.reasons.into_iter().map(|(id, reason)| (id.to_string(), reason)).collect();
+        Self { attached: done.attached, refused: done.refused, outdated: done.outdated, reasons }
     }
 }
 
 #[pymethods]
 impl Attached {
     fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
-        record::repr(slf.as_any(), &["attached", "refused", "outdated"])
+        record::repr(slf.as_any(), &["attached", "refused", "outdated", "reasons"])
     }
 }

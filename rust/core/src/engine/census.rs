@@ -13,7 +13,7 @@ const CHANGES_AT_ONCE: usize = 10_000;
 pub struct Census {
     /// Records that can be read, of every scope and status.
     pub records: u64,
-    /// Rows of vectors, refusals left out.
+    /// Rows of vectors, refusals left out, and those of embedders whose place another took.
     pub vectors: u64,
     /// Bytes of those records as they are stored and of those vectors, about: what a file without holes would hold at least.
     pub payload_bytes: u64,
@@ -42,7 +42,8 @@ impl Engine {
                 Ok(ControlFlow::Continue(()))
             })?;
             let none = EmbedderRow { number: NO_EMBEDDER, fingerprint: String::new(), dim: 0 };
-            for embedder in view.embedders()?.into_iter().chain([none]) {
+            let embedders = view.embedders()?.into_iter().filter(|embedder| !embedder.is_replaced());
+            for embedder in embedders.chain([none]) {
                 view.embeddings(embedder.number, &mut |_, row| {
                     match row {
                         Ok(row) => {

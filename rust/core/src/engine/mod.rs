@@ -16,6 +16,7 @@ mod maintenance;
 mod phrases;
 mod read;
 mod recall;
+mod reindex;
 mod report;
 mod served;
 mod tiers;
@@ -29,6 +30,7 @@ mod write;
 
 pub use census::Census;
 pub use recall::{Legs, Recall};
+pub use reindex::ReindexState;
 pub use report::{Analysis, Coverage, FilterEffect, Hit, LegReport, Report};
 pub use vectors::{Attached, PendingText, StoredVectors, VectorRows};
 pub use write::{Put, Written};

@@ -44,6 +44,8 @@ pub struct Recall<'a> {
     pub query: Option<&'a str>,
     /// Vector of the handle's embedder.
     pub vector: Option<&'a [f32]>,
+    /// Fingerprint of the embedder that made it; that of the handle if None.
+    pub vector_embedder: Option<&'a str>,
     /// Why there is no vector, for the report.
     pub vector_reason: Option<&'a str>,
     /// Most hits wanted.
@@ -67,6 +69,7 @@ impl Default for Recall<'_> {
         Self {
             query: None,
             vector: None,
+            vector_embedder: None,
             vector_reason: None,
             k: 10,
             filter: Filter::default(),
@@ -292,6 +295,9 @@ impl Engine {
             let none = if blank { "no question" } else { "no embedder" };
             return reason(ask.vector_reason.unwrap_or(none));
         };
+        if ask.vector_embedder.is_some_and(|made| self.embedder().as_deref() != Some(made)) {
+            return reason("the embedder of this handle changed while the question was asked; ask it again");
+        }
         if let Some(why) = self.vectors_unusable(served) {
             return Ok((None, Some(why)));
         }

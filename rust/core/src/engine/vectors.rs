@@ -7,7 +7,9 @@ use crate::episode::{EmbeddedText, Episode, Status};
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
 use crate::query::Filter;
-use crate::store::{Embedded, EmbedderRow, EmbeddingRow, GIVEN, NO_EMBEDDER, ReadView, Wait, WriteView};
+use crate::store::{
+    Embedded, EmbedderRow, EmbeddingRow, GIVEN, NO_EMBEDDER, REPLACED, ReadView, Wait, WriteView,
+};
 use crate::vector::{MAX_DIM, Refusal, UnitRow};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -19,6 +21,8 @@ pub struct PendingText {
     pub id: RecordId,
     /// What to embed, and the hash to give back with the rows.
     pub text: EmbeddedText,
+    /// Why the vector it was given cannot be searched; None when it has none of its present text.
+    pub reason: Option<String>,
 }
 
 /// Vectors made for a record: one row a chunk, or why there are none.
@@ -31,7 +35,7 @@ pub enum VectorRows {
 }
 
 /// What became of vectors that were handed in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Attached {
     /// Records whose vectors are searched now.
     pub attached: usize,
@@ -39,6 +43,20 @@ pub struct Attached {
     pub refused: usize,
     /// Records that are gone, or whose text changed meanwhile.
     pub outdated: usize,
+    /// Why, for each that was refused.
+    pub reasons: Vec<(RecordId, String)>,
+}
+
+impl Attached {
+    fn count(&mut self, id: RecordId, refusal: Option<String>) {
+        match refusal {
+            None => self.attached += 1,
+            Some(reason) => {
+                self.refused += 1;
+                self.reasons.push((id, reason));
+            }
+        }
+    }
 }
 
 /// All vectors of one record under one embedder.
@@ -94,9 +112,9 @@ impl Engine {
     }
 
     pub(super) fn vectors_unusable(&self, served: &Served) -> Option<String> {
-        // The served embedder is the handle's own, so only the home's own choice can differ.
         match (self.embedder(), served.embedder()) {
-            (Some(_), None) => self.vectors_refused().unwrap_or_else(|error| Some(error.to_string())),
+            // It may have vectors here that are not the home's: of an import, or of a reindex that is not done.
+            (Some(_), _) => self.vectors_refused().unwrap_or_else(|error| Some(error.to_string())),
             (None, Some(home)) if !is_given(&home.fingerprint) => self.mismatch(Some(home)),
             _ => None,
         }
@@ -108,7 +126,8 @@ impl Engine {
             Some(own) if own == home.fingerprint => None,
             None if is_given(&home.fingerprint) => None,
             Some(own) => Some(format!(
-                "the vectors of this home are from {}, this handle's embedder is {own}; open it with that embedder",
+                "the vectors of this home are from {}, this handle's embedder is {own}; open it with that embedder, or \
+                 make its vectors anew with `otolith reindex`",
                 home.fingerprint
             )),
             None => Some(format!(
@@ -123,15 +142,51 @@ impl Engine {
     /// # Errors
     /// [`Error::InvalidInput`] when the handle has no embedder or the home's is another.
     pub fn pending(&self, after: Option<RecordId>, limit: usize) -> Result<Vec<PendingText>> {
-        self.require_embedder()?;
+        self.without_vector(after, limit, |state| matches!(state, VectorState::Pending | VectorState::Stale))
+    }
+
+    /// The same with those that were given a vector which cannot be searched, each with the reason.
+    ///
+    /// # Errors
+    /// As [`Engine::pending`].
+    pub fn pending_and_refused(&self, after: Option<RecordId>, limit: usize) -> Result<Vec<PendingText>> {
+        self.without_vector(after, limit, |state| state != VectorState::Current)
+    }
+
+    fn without_vector(
+        &self,
+        after: Option<RecordId>,
+        limit: usize,
+        wanting: impl Fn(VectorState) -> bool,
+    ) -> Result<Vec<PendingText>> {
+        let own = self.require_embedder()?;
         let ids: Vec<RecordId> = {
             let served = self.served()?;
             let within = served.select(&Filter::default(), &self.options.scope).docs;
-            let wanting = |state| matches!(state, VectorState::Pending | VectorState::Stale);
             let rows = served.in_order_where(&within, false, after, limit, wanting);
             rows.into_iter().map(|row| row.id).collect()
         };
-        self.texts_of(&ids)
+        self.store.read(|view| {
+            let known = view.embedders()?.into_iter().find(|e| e.fingerprint == own);
+            let mut pending = Vec::with_capacity(ids.len());
+            for id in &ids {
+                let Some(episode) = view.episode(*id)? else { continue };
+                let text = EmbeddedText::of(&episode);
+                let rows = match &known {
+                    Some(known) => readable(view, known.number, *id)?,
+                    None => Vec::new(),
+                };
+                let dim = known.as_ref().map(|known| known.dim as usize);
+                let reason = rows.into_iter().find(|row| row.text_hash == text.hash).and_then(|row| {
+                    match row.vector {
+                        Embedded::Refused(reason) => Some(reason),
+                        Embedded::Row(row) => UnitRow::new(&row, dim).err().map(|refusal| refusal.to_string()),
+                    }
+                });
+                pending.push(PendingText { id: *id, text, reason });
+            }
+            Ok(pending)
+        })
     }
 
     /// Those of these records that lack a current vector of the handle's embedder, in order of their ids.
@@ -158,17 +213,10 @@ impl Engine {
                     None => Vec::new(),
                 };
                 if rows.iter().all(|row| row.text_hash != text.hash) {
-                    pending.push(PendingText { id: *id, text });
+                    pending.push(PendingText { id: *id, text, reason: None });
                 }
             }
             Ok(pending)
-        })
-    }
-
-    fn texts_of(&self, ids: &[RecordId]) -> Result<Vec<PendingText>> {
-        self.store.read(|view| {
-            let present = ids.iter().filter_map(|id| view.episode(*id).transpose());
-            present.map(|e| e.map(|e| PendingText { id: e.id, text: EmbeddedText::of(&e) })).collect()
         })
     }
 
@@ -188,18 +236,50 @@ impl Engine {
     /// [`Error::InvalidInput`] when the handle has no embedder or the home's is another; store errors.
     pub fn attach(&self, wait: &Wait<'_>, rows: Vec<(RecordId, u128, VectorRows)>) -> Result<Attached> {
         let fingerprint = self.require_embedder()?;
+        self.attach_rows(wait, fingerprint, false, rows)
+    }
+
+    /// The same for vectors made by this embedder, which must still be the handle's: another thread may have changed it
+    /// while they were made.
+    ///
+    /// # Errors
+    /// As [`Engine::attach`].
+    pub fn attach_of(
+        &self,
+        wait: &Wait<'_>,
+        fingerprint: &str,
+        rows: Vec<(RecordId, u128, VectorRows)>,
+    ) -> Result<Attached> {
+        if self.embedder().as_deref() != Some(fingerprint) {
+            let message = format!("{fingerprint} is not this handle's any more; embed what is pending again");
+            return Err(Error::invalid("embedder", message));
+        }
+        self.attach(wait, rows)
+    }
+
+    /// Stores vectors of this embedder. They are the home's, or `beside` those of the home.
+    pub(super) fn attach_rows(
+        &self,
+        wait: &Wait<'_>,
+        fingerprint: String,
+        beside: bool,
+        rows: Vec<(RecordId, u128, VectorRows)>,
+    ) -> Result<Attached> {
         let scope = self.options.scope.clone();
         self.store.write(wait, move |view| {
+            // The home may have got another one since it was looked at.
+            if !beside
+                && let Some(home) = home_embedder(view)?.filter(|home| home.fingerprint != fingerprint)
+            {
+                let message = format!("the vectors of this home are from {} now", home.fingerprint);
+                return Err(Error::invalid("embedder", message));
+            }
             let mut done = Attached::default();
             for (id, hash, vectors) in &rows {
                 let episode = view.episode(*id)?.filter(|e| scope.contains(&e.scope));
                 match episode {
                     Some(episode) if EmbeddedText::of(&episode).hash == *hash => {
-                        if store_rows(view, &fingerprint, *id, *hash, vectors, true)? {
-                            done.attached += 1;
-                        } else {
-                            done.refused += 1;
-                        }
+                        done.count(*id, store_rows(view, &fingerprint, *id, *hash, vectors, true)?);
                     }
                     _ => done.outdated += 1,
                 }
@@ -228,6 +308,10 @@ impl Engine {
                 format!("need a fingerprint and a width of 1 to {MAX_DIM}"),
             ));
         }
+        if fingerprint.starts_with(REPLACED) {
+            // Another took its place where the export was made.
+            return Ok(Attached { outdated: rows.len(), ..Attached::default() });
+        }
         let (fingerprint, scope) = (fingerprint.to_owned(), self.options.scope.clone());
         self.store.write(wait, move |view| {
             let mut done = Attached::default();
@@ -245,10 +329,8 @@ impl Engine {
                         refuse(view, NO_EMBEDDER, *id, hash, reason.clone())?;
                     }
                     done.refused += 1;
-                } else if store_rows(view, &fingerprint, *id, hash, vectors, false)? {
-                    done.attached += 1;
                 } else {
-                    done.refused += 1;
+                    done.count(*id, store_rows(view, &fingerprint, *id, hash, vectors, false)?);
                 }
             }
             Ok(done)
@@ -264,7 +346,8 @@ impl Engine {
             let hash = EmbeddedText::of(&self.require(view, id)?).hash;
             let none = EmbedderRow { number: NO_EMBEDDER, fingerprint: String::new(), dim: 0 };
             let mut all = Vec::new();
-            for embedder in view.embedders()?.into_iter().chain([none]) {
+            let embedders = view.embedders()?.into_iter().filter(|embedder| !embedder.is_replaced());
+            for embedder in embedders.chain([none]) {
                 let (mut rows, mut refused) = (Vec::new(), None);
                 for row in
                     readable(view, embedder.number, id)?.into_iter().filter(|row| row.text_hash == hash)
@@ -310,7 +393,8 @@ impl Engine {
         let own = self.served()?.embedder().map(|e| e.number);
         self.store.read(|view| {
             let mut counts = BTreeMap::new();
-            for embedder in view.embedders()?.into_iter().filter(|e| Some(e.number) != own) {
+            let others = |e: &EmbedderRow| Some(e.number) != own && !e.is_replaced();
+            for embedder in view.embedders()?.into_iter().filter(others) {
                 let (mut count, mut last) = (0, None);
                 view.embeddings(embedder.number, &mut |id, _| {
                     count += usize::from(last.replace(id) != Some(id));
@@ -326,7 +410,7 @@ impl Engine {
 }
 
 /// The rows of a record, none if they are damaged: then they are made again, and `Info` tells.
-fn readable(view: &ReadView<'_>, number: u32, id: RecordId) -> Result<Vec<EmbeddingRow>> {
+pub(super) fn readable(view: &ReadView<'_>, number: u32, id: RecordId) -> Result<Vec<EmbeddingRow>> {
     match view.embeddings_of(number, id) {
         Err(Error::StoreCorrupt { .. }) => Ok(Vec::new()),
         rows => rows,
@@ -343,6 +427,10 @@ pub(super) fn home_embedder(view: &ReadView<'_>) -> Result<Option<EmbedderRow>> 
 
 /// The number of an embedder, new ones included; the home's own choice if it has none yet.
 fn register(view: &mut WriteView<'_>, fingerprint: &str, dim: usize) -> Result<EmbedderRow> {
+    if fingerprint.starts_with(REPLACED) {
+        let message = format!("a fingerprint cannot begin with {REPLACED}; give the embedder another one");
+        return Err(Error::invalid("embedder", message));
+    }
     let known = view.embedders()?.into_iter().find(|e| e.fingerprint == fingerprint);
     let row = if let Some(row) = known {
         row
@@ -394,7 +482,7 @@ pub(super) fn store_given(
     Ok(if stored { Given::Stored } else { Given::Same })
 }
 
-/// Stores what an embedder made of a record; false when none of it can be searched. Rows are kept as unit rows.
+/// Stores what an embedder made of a record; the reason when none of it can be searched. Rows are kept as unit rows.
 fn store_rows(
     view: &mut WriteView<'_>,
     fingerprint: &str,
@@ -402,7 +490,7 @@ fn store_rows(
     hash: u128,
     vectors: &VectorRows,
     normalise: bool,
-) -> Result<bool> {
+) -> Result<Option<String>> {
     let known = view.embedders()?.into_iter().find(|e| e.fingerprint == fingerprint);
     let mut dim = known.as_ref().map(|e| e.dim as usize);
     let rows = match vectors {
@@ -430,19 +518,22 @@ fn store_rows(
     };
     let embedder = register(view, fingerprint, width)?;
     put_changed(view, embedder.number, id, &kept)?;
-    Ok(true)
+    Ok(None)
 }
 
-/// Keeps the reason, so that it is counted and not tried for ever. Always false: nothing to search.
+/// Keeps the reason, so that it is counted and not tried for ever, and gives it back.
 fn store_refusal(
     view: &mut WriteView<'_>,
     embedder: Option<EmbedderRow>,
     id: RecordId,
     hash: u128,
     reason: String,
-) -> Result<bool> {
-    refuse(view, embedder.map_or(NO_EMBEDDER, |e| e.number), id, hash, reason)?;
-    Ok(false)
+) -> Result<Option<String>> {
+    // One that never gave a vector has no number; in a home that belongs to another its refusals are nobody's.
+    if embedder.is_some() || view.home_embedder()?.is_none() {
+        refuse(view, embedder.map_or(NO_EMBEDDER, |e| e.number), id, hash, reason.clone())?;
+    }
+    Ok(Some(reason))
 }
 
 fn refuse(view: &mut WriteView<'_>, number: u32, id: RecordId, hash: u128, reason: String) -> Result<()> {

@@ -7,7 +7,7 @@
 //!
 //! Of the feed itself the draft gets the last row of every record that is there, and the very last row: a feed that is
 //! never cut would grow for ever. Who follows it from a state before the copy was begun would not hear of what is gone,
-//! so `feed_start` says from where on it tells everything.
+//! so `feed_start` says from where on it tells everything. Vectors of an embedder whose place another took stay behind.
 
 use super::Store;
 use super::draft::{Draft, DraftTables};
@@ -101,15 +101,15 @@ impl Copier {
     ) -> Result<()> {
         let mut after = None;
         loop {
-            let mut page = source.read(|view| {
+            let (mut page, nobodys) = source.read(|view| {
                 self.check(view)?;
-                view.sealed_embeddings_after(after.as_ref(), PAGE_BYTES)
+                Ok((view.sealed_embeddings_after(after.as_ref(), PAGE_BYTES)?, replaced(view)?))
             })?;
             draft.write(|tables| {
                 let mut kept = Vec::with_capacity(page.len());
                 for row in &page {
                     // One whose record is gone was forgotten since the records were read.
-                    if tables.contains(row.id)? {
+                    if !nobodys.contains(&row.embedder) && tables.contains(row.id)? {
                         kept.push(row);
                     }
                 }
@@ -207,8 +207,10 @@ impl Copier {
         let Some(last) = changes.last() else { return Ok(0) };
         let sequence = last.change.sequence;
         let embedders = view.sealed_embedders()?;
-        let numbers: Vec<u32> =
-            std::iter::once(NO_EMBEDDER).chain(embedders.iter().map(|(number, _)| *number)).collect();
+        let nobodys = replaced(view)?;
+        let numbers: Vec<u32> = std::iter::once(NO_EMBEDDER)
+            .chain(embedders.iter().map(|(number, _)| *number).filter(|number| !nobodys.contains(number)))
+            .collect();
         let mut replaced = FxHashSet::default();
         draft.write(|tables| {
             put_embedders(tables, &embedders)?;
@@ -247,6 +249,12 @@ impl Copier {
             detail: "was compacted or repaired while it was copied; repeat".to_owned(),
         })
     }
+}
+
+/// Numbers of the embedders whose vectors are nobody's.
+fn replaced(view: &ReadView<'_>) -> Result<Vec<u32>> {
+    let embedders = view.embedders()?;
+    Ok(embedders.iter().filter(|embedder| embedder.is_replaced()).map(|embedder| embedder.number).collect())
 }
 
 fn put_embedders(tables: &DraftTables<'_>, embedders: &[(u32, Vec<u8>)]) -> Result<()> {

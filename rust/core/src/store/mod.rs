@@ -47,7 +47,9 @@ pub use compact::{BackedUp, Compacted};
 pub use copy::Progress;
 pub use file_system::{FileSystem, file_system};
 pub use inspect::{Loss, Problem, ProblemKind, Repaired, Verified};
-pub use rows::{Change, Embedded, EmbedderRow, EmbeddingRow, GIVEN, NO_EMBEDDER, Operation, RecordKind};
+pub use rows::{
+    Change, Embedded, EmbedderRow, EmbeddingRow, GIVEN, NO_EMBEDDER, Operation, REPLACED, RecordKind,
+};
 pub use tables::{FORMAT_VERSION, OLDEST_READER};
 pub use view::ReadView;
 pub use write_view::WriteView;

@@ -94,6 +94,10 @@ pub const NO_EMBEDDER: u32 = 0;
 /// How the fingerprint of vectors begins that callers give without an embedder; their width follows.
 pub const GIVEN: &str = "given:";
 
+/// How the fingerprint begins of an embedder whose place in the home another took; its own follows. Its rows belong to
+/// nobody any more: they are in no answer, no export and no copy, and wait to be removed.
+pub const REPLACED: &str = "replaced:";
+
 /// One embedder this store has, or had, vectors of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmbedderRow {
@@ -106,6 +110,11 @@ pub struct EmbedderRow {
 }
 
 impl EmbedderRow {
+    /// Whether its vectors are nobody's any more.
+    pub fn is_replaced(&self) -> bool {
+        self.fingerprint.starts_with(REPLACED)
+    }
+
     pub(super) fn parse(number: u32, body: &[u8]) -> Option<Self> {
         let (dim, fingerprint) = body.split_first_chunk::<4>()?;
         let fingerprint = String::from_utf8(fingerprint.to_vec()).ok()?;

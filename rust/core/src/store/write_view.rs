@@ -1,17 +1,17 @@
 //! Writing: what a job may do inside its write transaction.
 
 use super::failure::Context;
-use super::rows::{Change, Embedded, EmbeddingRow, NO_EMBEDDER, Operation, RecordKind};
+use super::rows::{Change, Embedded, EmbedderRow, EmbeddingRow, GIVEN, NO_EMBEDDER, Operation, REPLACED, RecordKind};
 use super::seal::{seal, seal_parts};
 use super::sealed::{SealedEmbedding, seal_episode};
-use super::tables::{self, FORMAT_VERSION, OLDEST_READER, OpenTables};
+use super::tables::{self, FORMAT_VERSION, ID_MAX, ID_MIN, OLDEST_READER, OpenTables};
 use super::view::{ReadView, Source};
 use crate::episode::{Episode, Scope};
 use crate::error::{Error, Result};
 use crate::ids::RecordId;
 use redb::{CursorError, ReadableTable};
 use std::hash::{BuildHasher, RandomState};
-use std::ops::Deref;
+use std::ops::{ControlFlow, Deref};
 
 /// Everything of [`ReadView`], and changes. All of it becomes visible and durable together, or not at all.
 pub struct WriteView<'t> {
@@ -195,12 +195,17 @@ impl<'t> WriteView<'t> {
             return Err(Error::DimensionMismatch { what: "the embedder", expected, found });
         }
         let number = known.last().map_or(1, |row| row.number + 1);
+        self.name_embedder(number, fingerprint, dim)?;
+        Ok(number)
+    }
+
+    fn name_embedder(&mut self, number: u32, fingerprint: &str, dim: u32) -> Result<()> {
         let value =
             seal_parts("embedders", &number.to_le_bytes(), &[&dim.to_le_bytes(), fingerprint.as_bytes()]);
         let mut table = self.read.tables_to_write()?.embedders.borrow_mut();
         table.insert(number, value.as_slice()).map_err(|e| self.read.context.fail(e))?;
         self.changed = true;
-        Ok(number)
+        Ok(())
     }
 
     /// Makes `number` the embedder this home belongs to.
@@ -215,6 +220,80 @@ impl<'t> WriteView<'t> {
             return Ok(());
         }
         self.set_meta(tables::META_HOME_EMBEDDER, &number.to_le_bytes())
+    }
+
+    /// Gives the home to `number`, or to whichever embedder comes next. The vectors of the one it belonged to are nobody's
+    /// from here on, except those that callers gave: nobody can make these again. The feed tells, so that every copy is
+    /// made anew.
+    ///
+    /// A number never means another embedder than before, so that no copy takes rows for those of its own: the one that
+    /// is replaced keeps its number under another name, and gets a new one if it comes back.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] for an embedder that was never registered.
+    pub fn replace_home_embedder(&mut self, number: Option<u32>) -> Result<()> {
+        let old = self.read.home_embedder()?;
+        if old == number {
+            return Ok(());
+        }
+        match number {
+            Some(number) => self.set_home_embedder(number)?,
+            None => {
+                let mut table = self.read.tables_to_write()?.meta.borrow_mut();
+                table.remove(tables::META_HOME_EMBEDDER).map_err(|e| self.read.context.fail(e))?;
+                self.changed = true;
+            }
+        }
+        if let Some(old) = old.map(|number| self.read.embedder(number)).transpose()?.flatten()
+            && !old.fingerprint.starts_with(GIVEN)
+        {
+            self.name_embedder(old.number, &format!("{REPLACED}{}", old.fingerprint), old.dim)?;
+        }
+        self.tell_of_vectors()
+    }
+
+    /// A row of the feed that changes nothing, for what concerns no record and all of them.
+    fn tell_of_vectors(&mut self) -> Result<()> {
+        let mut some = None;
+        self.read.episodes(None, false, &mut |id, _| {
+            some = Some(id);
+            Ok(ControlFlow::Break(()))
+        })?;
+        match some {
+            Some(id) => self.log(Operation::Embed, id),
+            // Nobody knows this id, and that it is gone is true.
+            None => self.log(Operation::Delete, RecordId::new_episode(0)),
+        }
+    }
+
+    /// Removes about `most` rows of vectors that are nobody's any more. Returns how many; 0 when none are left. No copy
+    /// has any of them, so the feed says nothing of it.
+    pub fn purge_replaced(&mut self, most: usize) -> Result<usize> {
+        for embedder in self.read.embedders()?.into_iter().filter(EmbedderRow::is_replaced) {
+            let mut table = self.read.tables_to_write()?.embeddings.borrow_mut();
+            let low = (embedder.number, &ID_MIN, 0);
+            let last = {
+                let rows = table
+                    .range::<(u32, &[u8; 16], u32)>(low..=(embedder.number, &ID_MAX, u32::MAX))
+                    .map_err(|e| self.read.context.fail(e))?;
+                let last = rows.take(most.max(1)).last().transpose();
+                last.map_err(|e| self.read.context.fail(e))?.map(|(key, _)| {
+                    let (number, id, part) = key.value();
+                    (number, *id, part)
+                })
+            };
+            let Some((number, id, part)) = last else { continue };
+            let mut removed = 0;
+            table
+                .retain_in::<(u32, &[u8; 16], u32), _>(low..=(number, &id, part), |_, _| {
+                    removed += 1;
+                    false
+                })
+                .map_err(|e| self.read.context.fail(e))?;
+            self.changed = true;
+            return Ok(removed);
+        }
+        Ok(0)
     }
 
     /// Stores `body` under a name in `meta`.

@@ -4,7 +4,7 @@
 //! vector comes back with all its rows or not at all.
 
 use super::super::parts::{self, Chunk};
-use super::super::rows::GIVEN;
+use super::super::rows::{EmbedderRow, GIVEN};
 use super::super::tables;
 use super::decide::{Id, loss, read_episode};
 use super::pages::Pages;
@@ -202,7 +202,10 @@ impl Salvage {
 
     pub(super) fn home_embedder(&self) -> Option<u32> {
         let bodies = self.meta_candidates(tables::META_HOME_EMBEDDER);
-        bodies.iter().filter_map(|body| body.as_slice().try_into().ok().map(u32::from_le_bytes)).max()
+        let numbers = bodies.iter().filter_map(|body| body.as_slice().try_into().ok().map(u32::from_le_bytes));
+        // One whose place another took was the home's before.
+        let replaced = |number: &u32| self.embedders.get(number).is_some_and(EmbedderRow::is_replaced);
+        numbers.filter(|number| !replaced(number)).max()
     }
 
     pub(super) fn vector_name(&self, embedder: u32, id: &Id) -> String {

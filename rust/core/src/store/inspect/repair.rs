@@ -299,13 +299,11 @@ impl Rebuild<'_> {
         rows.insert(tables::META_LAST_SEQUENCE.to_owned(), sequence.to_le_bytes().to_vec());
         let generation = salvage.number(tables::META_GENERATION).unwrap_or(0) + 1;
         rows.insert(tables::META_GENERATION.to_owned(), generation.to_le_bytes().to_vec());
-        let home = known(tables::META_HOME_EMBEDDER, 4);
-        let home = home.filter(|body| {
-            let number = body.as_slice().try_into().map(u32::from_le_bytes);
-            number.is_ok_and(|number| salvage.embedders.contains_key(&number))
-        });
+        let home = salvage.home_embedder().filter(|number| salvage.embedders.contains_key(number));
         match home {
-            Some(body) => drop(rows.insert(tables::META_HOME_EMBEDDER.to_owned(), body)),
+            Some(number) => {
+                drop(rows.insert(tables::META_HOME_EMBEDDER.to_owned(), number.to_le_bytes().to_vec()));
+            }
             None => drop(rows.remove(tables::META_HOME_EMBEDDER)),
         }
         rows.iter().try_for_each(|(name, body)| tables.put_meta(name, &seal("meta", name.as_bytes(), body)))

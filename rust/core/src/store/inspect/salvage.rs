@@ -251,7 +251,12 @@ impl Salvage {
                 self.old_episodes.entry(*id).or_default().push(version);
             }
             (Key::Embedder(number), Row::Embedder(embedder)) => {
-                self.embedders.entry(*number).or_insert_with(|| embedder.clone());
+                // Once another has taken its place it never gets its old name back.
+                if embedder.is_replaced() {
+                    self.embedders.insert(*number, embedder.clone());
+                } else {
+                    self.embedders.entry(*number).or_insert_with(|| embedder.clone());
+                }
             }
             (Key::Part(embedder, id, number), Row::Part(part)) => {
                 let pieces = self.old_parts.entry((*embedder, *id, *number)).or_default();
