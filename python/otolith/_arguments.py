@@ -106,6 +106,12 @@ def check_patience(value: object) -> None:
         )
 
 
+def check_limit(value: object) -> None:
+    """Refuses what is no number of records."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise InvalidInput(f"limit: {shown(value)} is not a number from 0 up", field="limit")
+
+
 def check_batch(value: object) -> None:
     """Refuses sizes of a batch that cannot be."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _LARGEST_BATCH:

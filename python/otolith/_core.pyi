@@ -35,6 +35,11 @@ __all__ = [
     "PendingText",
     "Report",
     "__version__",
+    "reindex_attach",
+    "reindex_pending",
+    "reindex_purge",
+    "reindex_state",
+    "reindex_switch",
     "repair_store",
     "verify_index",
     "verify_rows",
@@ -473,6 +478,9 @@ class PendingText:
     @property
     def text_hash(self) -> bytes:
         """16 bytes that `attach` takes back, so that rows of a text that changed meanwhile are dropped."""
+    @property
+    def reason(self) -> str | None:
+        """Why the vector it was given cannot be searched; None when it has none of its present text."""
 
 @final
 class Attached:
@@ -486,6 +494,9 @@ class Attached:
     @property
     def outdated(self) -> int:
         """Records that are gone, or whose text changed meanwhile."""
+    @property
+    def reasons(self) -> list[tuple[str, str]]:
+        """For each that was refused its id and why, as text that begins with `wrong width` where that is the reason."""
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
 
@@ -753,6 +764,7 @@ class Engine:
         fusion: str = "weighted",
         weights: Mapping[str, float] | None = None,
         legs: Sequence[str] | None = None,
+        vector_embedder: str | None = None,
     ) -> Report:
         """Answers a question from everything committed before it began, by whichever process.
 
@@ -767,6 +779,8 @@ class Engine:
             fusion: `weighted` or `rrf`.
             weights: Weight of each leg by name; only their ratio counts.
             legs: Only these legs: `lexical`, `vector`.
+            vector_embedder: Fingerprint of the embedder that made the vector; it is not searched with when the handle has
+                another one by now.
 
         Raises:
             InvalidInput: An argument is wrong.
@@ -776,27 +790,36 @@ class Engine:
     def wants_query_vector(self) -> str | None:
         """None if a query vector of the handle's embedder can be searched, else why not."""
     def pending(
-        self, *, after: str | None = None, limit: int = 64, ids: Sequence[str] | None = None
+        self,
+        *,
+        after: str | None = None,
+        limit: int = 64,
+        ids: Sequence[str] | None = None,
+        refused: bool = False,
     ) -> list[PendingText]:
         """Records without a current vector of the handle's embedder, in the order of their ids.
 
         Args:
             after: Go on after this id, itself left out.
             limit: At most so many.
-            ids: Only among these; `after` and `limit` do not count then.
+            ids: Only among these; the other arguments do not count then.
+            refused: Also those whose vector cannot be searched, with the reason.
 
         Raises:
             InvalidInput: The handle has no embedder, or the home's is another.
         """
-    def attach(self, rows: Sequence[tuple[str, bytes, MatrixLike | str]]) -> Attached:
+    def attach(
+        self, rows: Sequence[tuple[str, bytes, MatrixLike | str]], *, embedder: str | None = None
+    ) -> Attached:
         """Attaches vectors to records whose text is still the one that was embedded; one transaction. The first ones make
         the handle's embedder the home's.
 
         Args:
             rows: For each record its id, its `text_hash`, and one row for each chunk or the reason of a refusal.
+            embedder: Fingerprint of the embedder that made them; refused when the handle has another one by now.
 
         Returns:
-            How many were attached, refused, and dropped because their text changed meanwhile.
+            How many were attached, refused, and dropped because their text changed meanwhile, and why each was refused.
 
         Raises:
             InvalidInput: The handle has no embedder, the home's is another, or a row is no vector.
@@ -1103,6 +1126,88 @@ class HybridIndex:
         """Width of the vectors; None before the first."""
     def __len__(self) -> int: ...
     def __contains__(self, id: str, /) -> bool: ...
+
+def reindex_state(engine: Engine, embedder: str) -> dict[str, Any]:
+    """How far the vectors of an embedder are that is to be the home's. Reads every record, and builds no index.
+
+    Args:
+        engine: The open engine.
+        embedder: Its fingerprint.
+
+    Returns:
+        total (int: records that are searched, of every scope), vectorized, pending, refused, dimension_mismatches (int: of
+        these, by what the embedder has of them), dim (int or None: its width), home (str or None: fingerprint of the
+        embedder the home belongs to), home_vectorized (int: records with a current vector of that one).
+
+    Raises:
+        InvalidInput: The handle has a scope, so it does not see everything.
+        StoreError: The store cannot be read.
+    """
+
+def reindex_pending(
+    engine: Engine, embedder: str, *, after: str | None = None, limit: int = 64, mismatched: bool = False
+) -> tuple[list[PendingText], str | None]:
+    """Records that lack a current vector of an embedder, whichever the home's is, in the order of their ids.
+
+    Args:
+        engine: The open engine.
+        embedder: Its fingerprint.
+        after: Go on after this id, itself left out.
+        limit: At most so many.
+        mismatched: Also those that were given a vector of another width.
+
+    Returns:
+        The records, and the id to go on after; None at the end.
+
+    Raises:
+        InvalidInput: The handle has a scope, so it does not see everything.
+        StoreError: The store cannot be read.
+    """
+
+def reindex_attach(
+    engine: Engine, embedder: str, rows: Sequence[tuple[str, bytes, MatrixLike | str]]
+) -> Attached:
+    """Attaches vectors of an embedder to records whose text is still the one that was embedded, beside those of the home's;
+    one transaction.
+
+    Args:
+        engine: The open engine.
+        embedder: Its fingerprint.
+        rows: As for `Engine.attach`.
+
+    Raises:
+        InvalidInput: The handle has a scope, or a row is no vector.
+        StoreError: Nothing could be stored.
+    """
+
+def reindex_switch(engine: Engine, embedder: str) -> tuple[bool, dict[str, Any]]:
+    """Makes an embedder the home's, in one transaction, if its vectors serve the home at least as well as those that are
+    searched now: as many records, or at least half as many once all were tried.
+
+    Args:
+        engine: The open engine.
+        embedder: Its fingerprint.
+
+    Returns:
+        Whether it did, and what `reindex_state` told before.
+
+    Raises:
+        InvalidInput: The handle has a scope, so it does not see everything.
+        StoreError: It could not be stored.
+    """
+
+def reindex_purge(engine: Engine) -> int:
+    """Removes some of the vectors whose embedder's place another took, in one transaction.
+
+    Args:
+        engine: The open engine.
+
+    Returns:
+        How many rows of the store went; 0 when none are left.
+
+    Raises:
+        StoreError: Nothing could be removed.
+    """
 
 def verify_store(
     home: str | PathLike[str],

@@ -1,13 +1,13 @@
-"""What keeps a memory in order: verify, compact, back up, move. A part of `Memory`."""
+"""What keeps a memory in order: verify, compact, back up, move, reindex. A part of `Memory`."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ._arguments import check_progress
+from ._arguments import check_batch, check_patience, check_progress
 from ._fields import flag
 from .exceptions import InvalidInput, ReadOnly, StoreError
 
@@ -15,8 +15,17 @@ if TYPE_CHECKING:
     from typing import BinaryIO, TextIO
 
     from ._core import Engine
+    from ._vectors import Vectors
     from .config import Settings
-    from .records import BackupReport, CompactReport, ExportReport, ImportReport, VerifyReport
+    from .embedders.base import Embedder
+    from .records import (
+        BackupReport,
+        CompactReport,
+        ExportReport,
+        ImportReport,
+        ReindexReport,
+        VerifyReport,
+    )
 
 __all__ = ["Keeping", "Progress"]
 
@@ -29,6 +38,7 @@ class Keeping:
 
     _engine: Engine
     _settings: Settings
+    _vectors: Vectors
 
     if TYPE_CHECKING:
 
@@ -78,6 +88,50 @@ class Keeping:
         from ._core import verify_index
 
         return report.with_problems(verify_index(self._engine)) if report.ok else report
+
+    def reindex(
+        self,
+        *,
+        embedder: str | Embedder | Callable[[list[str]], Any] | None = None,
+        dry_run: bool = False,
+        batch: int = 64,
+        patience: float = 60.0,
+        progress: Progress | None = None,
+    ) -> ReindexReport:
+        """Makes the vectors of all records with an embedder, and gives it the home.
+
+        Until they cover as many records as those of the embedder before, these are searched, through handles
+        that were opened with it. Then the home changes hands in one transaction, and so does this handle;
+        others that have the former embedder search by words. What is left is made, and the old vectors are
+        removed, but not those that callers gave. May be stopped at any time, killed too, and run again: what
+        is done is kept. For the embedder that the home has already, it makes what is missing and what was
+        given in another width.
+
+        Args:
+            embedder: A spec or an object; by default that of the handle.
+            dry_run: Only tell what there is to do.
+            batch: Records at a time; each batch is safe once it is done.
+            patience: As for `embed_pending`.
+            progress: Called after each batch, and before each wait, with (done, total).
+
+        Returns:
+            What was done. If the embedder failed on the way, or refused more than half, `error` says how.
+
+        Raises:
+            EmbedderError: There is no embedder, or it cannot be had.
+            InvalidInput: The handle has a scope, so it does not see everything.
+            ReadOnly: The handle refuses writes.
+        """
+        from ._reindex import Pace, reindex
+
+        flag("dry_run", dry_run)
+        check_batch(batch)
+        check_patience(patience)
+        check_progress(progress)
+        target = self._vectors.target(embedder)
+        return reindex(
+            self._engine, self._vectors, target, Pace(batch, patience, progress), dry_run=dry_run
+        )
 
     # -- moving -------------------------------------------------------------------------------------------
 

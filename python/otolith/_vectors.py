@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .embedders.base import document_rows, fitting, misfit, query_vector, spec_of, stack
+from .embedders.base import Misfit, document_rows, fitting, misfit, query_vector, spec_of, stack
 from .embedders.languages import cjk_share, english_only
 from .embedders.naming import model_of
 from .embedders.specs import Wishes, build, from_home, like_home
@@ -23,18 +23,20 @@ if TYPE_CHECKING:
     from .config import Settings
     from .embedders.base import Embedder, Row, Vector
 
-__all__ = ["Attached", "Vectors"]
+__all__ = ["Attached", "Chosen", "Question", "Vectors", "of_another_model", "rows_for"]
 
 logger = logging.getLogger("otolith")
 logger.addHandler(logging.NullHandler())
 
+GIVEN = "given:"
+"""How the fingerprint begins of vectors that callers gave without an embedder."""
 WRITE_SECONDS = 2.0
 """What a write may spend on its vector; later it is pending."""
 QUERY_SECONDS = 5.0
 """What a search may spend on the vector of its question."""
 
 _CONFIGURE = "set one with `otolith config set embedder openai:MODEL` or OTOLITH_EMBEDDER"
-_ANOTHER = "open it with that embedder, or export with --no-vectors and import into a new home"
+_ANOTHER = "open it with that embedder, or make all vectors anew with `otolith reindex`"
 # After a failure that took this long, writes and searches leave the embedder alone for a while.
 _SLOW_FAILURE = 0.5
 _REST_SECONDS = 15.0
@@ -47,9 +49,43 @@ _FOREIGN_SHARE = 0.05
 _SAMPLED = 200
 _SAMPLED_CHARACTERS = 1000
 _MULTILINGUAL = (
-    "use a model of many languages such as bge-m3 or multilingual-e5 (export with --no-vectors, import into "
-    "a new home)"
+    "use a model of many languages such as bge-m3 or multilingual-e5: `otolith reindex --embedder SPEC` makes "
+    "all vectors anew"
 )
+
+
+class Chosen(NamedTuple):
+    """An embedder as it was when it was chosen: its attributes may be anybody's properties.
+
+    Attributes:
+        embedder: The embedder.
+        fingerprint: What its vectors are stored under.
+        spec: The beginning of that.
+    """
+
+    embedder: Embedder
+    fingerprint: str
+    spec: str
+
+    @classmethod
+    def of(cls, embedder: Embedder) -> Chosen:
+        """Reads what it is, once."""
+        mark = embedder.fingerprint
+        return cls(embedder, mark, spec_of(mark))
+
+
+class Question(NamedTuple):
+    """A question as it is searched by meaning.
+
+    Attributes:
+        vector: Its vector, None if there is none.
+        reason: Why there is none.
+        fingerprint: What the vector was made by.
+    """
+
+    vector: Vector | None = None
+    reason: str | None = None
+    fingerprint: str | None = None
 
 
 class Attached(NamedTuple):
@@ -72,65 +108,80 @@ class Vectors:
     def __init__(self, engine: Engine, wanted: object, settings: Settings) -> None:
         self._engine = engine
         self._lock = threading.Lock()
-        self._cache: OrderedDict[str, Vector] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, str], Vector] = OrderedDict()
         self._hits = self._misses = 0
         self._counts: OrderedDict[str, int] = OrderedDict()
         self._rest_until = 0.0
-        self._owned = isinstance(wanted, str)
-        self.embedder: Embedder | None = None
-        self.spec: str | None = None
+        self._owned: list[Embedder] = []
+        self._settings = settings
+        self._now: Chosen | None = None
         self.source = "argument"
         self.reason = "no embedder"
         self.tried: tuple[str, ...] = ()
         self._advice: str | None = None
-        self._choose(wanted, settings)
-        self.fingerprint: str | None = None
-        if self.embedder is not None:
-            # Read once: it may be anybody's property, and one handle has one embedder.
-            self.fingerprint = self.embedder.fingerprint
-            self.spec = spec_of(self.fingerprint)
-            engine.use_embedder(self.fingerprint)
-            other = self._other()
+        embedder = self._choose(wanted, settings)
+        if embedder is not None:
+            if isinstance(wanted, str):
+                self._owned.append(embedder)
+            self._now = Chosen.of(embedder)
+            engine.use_embedder(self._now.fingerprint)
+            other = self._other(self._now)
             if other is not None:
                 self.note(other)
 
-    def _choose(self, wanted: object, settings: Settings) -> None:
+    @property
+    def now(self) -> Chosen | None:
+        """The handle's embedder; another one once `become` was called."""
+        return self._now
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """The same, the embedder alone."""
+        return None if self._now is None else self._now.embedder
+
+    @property
+    def fingerprint(self) -> str | None:
+        """What its vectors are stored under."""
+        return None if self._now is None else self._now.fingerprint
+
+    @property
+    def spec(self) -> str | None:
+        """The beginning of that."""
+        return None if self._now is None else self._now.spec
+
+    def _choose(self, wanted: object, settings: Settings) -> Embedder | None:
         wishes = Wishes.of(settings)
-        if not isinstance(wanted, str):
-            self.embedder = build(wanted)
-            if self.embedder is None:
+        if not isinstance(wanted, str) or wanted != "auto":
+            embedder = self._built(wanted, wishes) if isinstance(wanted, str) else build(wanted)
+            if embedder is None:
                 self.reason = "embedder=none was asked for"
-            return
-        if wanted != "auto":
-            self.embedder = self._built(wanted, wishes)
-            if self.embedder is None:
-                self.reason = "embedder=none was asked for"
-            return
+            return embedder
         chosen = settings.get("embedder")
         if chosen != "auto":
             self.source = settings.source("embedder")
             try:
-                self.embedder = self._built(chosen, wishes)
+                embedder = self._built(chosen, wishes)
             except EmbedderUnavailable as error:
                 # The setting was made for every call, this one has its own business.
                 self.reason = str(error)
                 self.note(str(error))
-                return
-            if self.embedder is None:
+                return None
+            if embedder is None:
                 self.reason = f"embedder=none was asked for ({self.source})"
-            return
+            return embedder
         home = self._engine.home_embedder()
         if home is None:
-            self._find(wishes)
-            return
+            return self._find(wishes)
+        embedder = None
         try:
-            self.embedder, self.source = from_home(home[0], settings)
+            embedder, self.source = from_home(home[0], settings)
         except (EmbedderError, InvalidInput) as error:  # the name in a home may be of any making
             self.source = str(error)
-        if self.embedder is None:
+        if embedder is None:
             self.reason = self.source
+        return embedder
 
-    def _find(self, wishes: Wishes) -> None:
+    def _find(self, wishes: Wishes) -> Embedder | None:
         """Takes a model that is on this machine, for a home that has no vectors yet."""
         from .embedders.auto import find
 
@@ -138,20 +189,58 @@ class Vectors:
         self.tried = found.tried
         if found.spec is not None:
             try:
-                self.embedder = self._built(found.spec, wishes)
+                embedder = self._built(found.spec, wishes)
                 self.source = f"auto; {found.spec} is in {found.where}"
-                return
+                return embedder
             except EmbedderError as error:
                 self.tried = (*found.tried, str(error))
         # Every search says the reason, so it is short; the advice is for those who look or ask to embed.
         self._advice = _CONFIGURE
         self.source = f"not set; {_CONFIGURE}"
+        return None
 
     def _built(self, spec: str, wishes: Wishes) -> Embedder | None:
         """The embedder of a spec, in the form that the home's vectors have if it is the home's."""
         embedder = build(spec, wishes)
         home = self._engine.home_embedder()
         return embedder if embedder is None or home is None else like_home(embedder, home[0], wishes)
+
+    def target(self, wanted: object) -> Chosen:
+        """The embedder that a home is to get.
+
+        Args:
+            wanted: A spec or an object as they are, whatever form the home has; None for the handle's own.
+
+        Raises:
+            EmbedderError: It cannot be had, or there is none.
+            InvalidInput: It is no embedder.
+        """
+        if wanted is None:
+            return self._required("reindex")
+        if wanted in ("auto", "none"):
+            raise InvalidInput(
+                f"embedder: {wanted!r} names no embedder; give a spec such as openai:bge-m3", field="embedder"
+            )
+        embedder = build(wanted, Wishes.of(self._settings) if isinstance(wanted, str) else None)
+        assert embedder is not None, "only none and None are none"
+        if isinstance(wanted, str):
+            self._owned.append(embedder)
+        return Chosen.of(embedder)
+
+    def become(self, chosen: Chosen) -> None:
+        """Makes this the handle's embedder: the home has got it."""
+        with self._lock:
+            # What it was told of the home's former embedder is no longer so.
+            self._counts = OrderedDict(
+                (text, times) for text, times in self._counts.items() if not text.endswith(_ANOTHER)
+            )
+            if self._now is not None and self._now.fingerprint == chosen.fingerprint:
+                return
+            self._now = chosen
+            self._cache.clear()
+            self._rest_until = 0.0
+            self.source = "reindex"
+        self._engine.use_embedder(chosen.fingerprint)
 
     # -- writing ------------------------------------------------------------------------------------------
 
@@ -167,7 +256,8 @@ class Vectors:
         """
         started = time.monotonic()
         try:
-            if self.embedder is None or self._resting() or self._other() is not None:
+            now = self._now
+            if now is None or self._resting() or self._other(now) is not None:
                 return None
             return self.embed(self._engine.pending(ids=list(ids)), seconds=seconds)
         except OtolithError as error:  # a store that is locked by now, too: the text is already safe
@@ -178,97 +268,103 @@ class Vectors:
         """Makes and attaches the vectors of some records.
 
         Raises:
-            EmbedderError: The embedder failed as a whole; nothing was attached.
+            EmbedderError: The embedder failed as a whole, or the home has got another one meanwhile; nothing
+                was attached.
         """
-        if self.embedder is None or not todo:
+        now = self._now
+        if now is None or not todo:
             return Attached()
-        texts = [chunk for one in todo for chunk in one.chunks]
-        rows = document_rows(self.embedder, texts, timeout=seconds)
-        rows = self._of_home(rows)
+        rows, answer = rows_for(now, todo, self._width(now), seconds=seconds)
         self._rest_until = 0.0
-        answer: list[tuple[str, bytes, Any]] = []
-        at = 0
-        for one in todo:
-            own = rows[at : at + len(one.chunks)]
-            at += len(one.chunks)
-            answer.append((one.id, one.text_hash, _joined(own)))
-        done = self._engine.attach(answer)
-        bad = [row for row in rows if isinstance(row, str)]
-        if bad or done.refused:
-            reason = bad[0] if bad else "is refused by the store"
-            told = f"{self.spec}: a vector {reason}; its text is kept and searched by words"
-            self.note(told, len(bad) or done.refused)
+        try:
+            done = self._engine.attach(answer, embedder=now.fingerprint)
+        except InvalidInput as error:
+            if error.field != "embedder":
+                raise
+            raise EmbedderError(self._other(now) or str(error), embedder=now.spec) from error
+        self.note_refused(now, rows, done.reasons)
         return Attached(done.attached, done.refused, done.outdated)
 
-    def _of_home(self, rows: list[Row]) -> list[Row]:
-        """The rows, with a reason in place of each whose width is not that of the home.
+    def note_refused(self, now: Chosen, rows: list[Row], reasons: Sequence[tuple[str, str]]) -> None:
+        """Counts the vectors that cannot be used, by the reason.
 
-        Raises:
-            EmbedderError: None has it.
+        Args:
+            now: Whose they are.
+            rows: What it gave.
+            reasons: What the engine said of those it was given.
         """
+        told = Counter(str(row) for row in rows if isinstance(row, str))
+        if not told:
+            told = Counter(f"is refused: {reason}" for _, reason in reasons)
+        for reason, times in told.items():
+            self.note(f"{now.spec}: a vector {reason}; its text is kept and searched by words", times)
+
+    def _width(self, now: Chosen) -> int | None:
+        """The width that the home's vectors have, if they are of this embedder."""
         home = self._engine.home_embedder()
-        if home is None:
-            return rows
-        width = home[1]
-        checked = [
-            row if isinstance(row, str) or len(row) == width else misfit(len(row), width) for row in rows
-        ]
-        return fitting(checked, str(self.spec))
+        return home[1] if home is not None and home[0] == now.fingerprint else None
 
     def waiting(self, ids: Sequence[str]) -> int:
         """How many of these records lack a current vector of this embedder."""
-        if self.embedder is None or not ids:
+        now = self._now
+        if now is None or not ids:
             return 0
-        if self._other() is not None:
+        if self._other(now) is not None:
             return len(ids)  # as the coverage of this embedder counts them
         return len(self._engine.pending(ids=list(ids)))
 
-    def require(self) -> Embedder:
+    def require(self) -> Chosen:
         """The embedder.
 
         Raises:
             EmbedderError: There is none, or the home's vectors are of another; says what to do.
         """
-        if self.embedder is None:
-            advice = "" if self._advice is None else f"; {self._advice}"
-            raise EmbedderUnavailable(f"cannot embed: {self.reason}{advice}", embedder=self.spec)
-        other = self._other()
+        now = self._required("embed")
+        other = self._other(now)
         if other is not None:
-            raise EmbedderError(f"cannot embed: {other}", embedder=self.spec)
-        return self.embedder
+            raise EmbedderError(f"cannot embed: {other}", embedder=now.spec)
+        return now
+
+    def _required(self, what: str) -> Chosen:
+        if self._now is None:
+            advice = "" if self._advice is None else f"; {self._advice}"
+            raise EmbedderUnavailable(f"cannot {what}: {self.reason}{advice}", embedder=None)
+        return self._now
 
     # -- searching ----------------------------------------------------------------------------------------
 
-    def query(self, text: str) -> tuple[Vector | None, str | None]:
-        """The vector of a question, or None and why there is none."""
-        if self.embedder is None:
-            return None, self.reason
-        blocked = self._other() or self._engine.wants_query_vector()
+    def query(self, text: str) -> Question:
+        """The vector of a question, or why there is none."""
+        now = self._now
+        if now is None:
+            return Question(reason=self.reason)
+        blocked = self._other(now) or self._engine.wants_query_vector()
         if blocked is not None:
-            return None, blocked
+            return Question(reason=blocked)
+        place = (now.fingerprint, text)
         with self._lock:
-            if text in self._cache:
+            if place in self._cache:
                 self._hits += 1
-                self._cache.move_to_end(text)
-                return self._cache[text], None
+                self._cache.move_to_end(place)
+                return Question(self._cache[place], fingerprint=now.fingerprint)
             self._misses += 1
         if self._resting():
             left = max(1.0, self._rest_until - time.monotonic())
-            return None, f"{self.spec} failed a moment ago and is left alone for {left:.0f} s"
+            return Question(reason=f"{now.spec} failed a moment ago and is left alone for {left:.0f} s")
         started = time.monotonic()
         try:
-            vector = query_vector(self.embedder, text, timeout=QUERY_SECONDS)
+            vector = query_vector(now.embedder, text, timeout=QUERY_SECONDS)
             # The engine refuses a vector of another width as a mistake of the caller, which this is not.
-            self._of_home([vector])
+            fitting(of_width([vector], self._width(now)), now.spec)
         except EmbedderError as error:
             self._failed(error, time.monotonic() - started)
-            return None, str(error)
+            return Question(reason=str(error))
         if len(text) <= _CACHED_CHARACTERS:
             with self._lock:
-                self._cache[text] = vector
+                self._cache[place] = vector
                 if len(self._cache) > _CACHED_QUERIES:
                     self._cache.popitem(last=False)
-        return vector, None
+        return Question(vector, fingerprint=now.fingerprint)
 
     def unread_script(self, engine: Engine) -> str | None:
         """Says so if the newest records hold Chinese, Japanese or Korean and the model knows English only."""
@@ -314,10 +410,11 @@ class Vectors:
             return [f"{text} ({times} times)" if times > 1 else text for text, times in self._counts.items()]
 
     def close(self) -> None:
-        """Closes the connections of an embedder that was made here."""
-        close = getattr(self.embedder, "close", None)
-        if self._owned and callable(close):
-            close()
+        """Closes the connections of embedders that were made here."""
+        for embedder in self._owned:
+            close = getattr(embedder, "close", None)
+            if callable(close):
+                close()
 
     def _failed(self, error: OtolithError, seconds: float) -> None:
         rest = _REST_SECONDS if seconds >= _SLOW_FAILURE else 0.0
@@ -330,12 +427,63 @@ class Vectors:
     def _resting(self) -> bool:
         return time.monotonic() < self._rest_until
 
-    def _other(self) -> str | None:
+    def _other(self, now: Chosen) -> str | None:
         """Why vectors of this embedder cannot go into this home, if so."""
         home = self._engine.home_embedder()
-        if home is None or self.embedder is None or home[0] == self.fingerprint:
+        if home is None or home[0] == now.fingerprint:
             return None
-        return f"the vectors of this home are of {home[0]}, not of {self.fingerprint}; {_ANOTHER}"
+        return f"the vectors of this home are of {home[0]}, not of {now.fingerprint}; {_ANOTHER}"
+
+
+def of_another_model(mark: str, count: int) -> str:
+    """Says of vectors that are not searched whose they are, and what to do.
+
+    Args:
+        mark: Fingerprint they are stored under.
+        count: Records that have one.
+    """
+    some = "1 vector" if count == 1 else f"{count} vectors"
+    if mark.startswith(GIVEN):
+        # Not everybody's to make anew, so a reindex keeps them.
+        advice = "they were given by callers and are kept; an export with --no-vectors leaves them behind"
+    else:
+        advice = "open the memory with it to search them, or make them anew with `otolith reindex`"
+    return f"{some} of another model, {spec_of(mark)}; {advice}"
+
+
+def rows_for(
+    now: Chosen, todo: Sequence[PendingText], width: int | None, *, seconds: float | None = None
+) -> tuple[list[Row], list[tuple[str, bytes, Any]]]:
+    """The vectors of some records, and what to tell the engine of them.
+
+    Args:
+        now: Who makes them.
+        todo: The records.
+        width: Width they must have, if it is known.
+        seconds: Limit for all of them.
+
+    Returns:
+        A row for each chunk, or why it has none; and for each record what `Engine.attach` takes.
+
+    Raises:
+        EmbedderError: The embedder failed as a whole, or every vector is of another width.
+    """
+    texts = [chunk for one in todo for chunk in one.chunks]
+    rows = fitting(of_width(document_rows(now.embedder, texts, timeout=seconds), width), now.spec)
+    answer: list[tuple[str, bytes, Any]] = []
+    at = 0
+    for one in todo:
+        own = rows[at : at + len(one.chunks)]
+        at += len(one.chunks)
+        answer.append((one.id, one.text_hash, _joined(own)))
+    return rows, answer
+
+
+def of_width(rows: list[Row], width: int | None) -> list[Row]:
+    """The rows, with a reason in place of each that has another width."""
+    if width is None:
+        return rows
+    return [row if isinstance(row, str) or len(row) == width else misfit(len(row), width) for row in rows]
 
 
 def _joined(rows: Sequence[Row]) -> Any:
@@ -344,5 +492,7 @@ def _joined(rows: Sequence[Row]) -> Any:
     A chunk without a usable vector is a row of NaN, which the engine leaves out: the others serve the record.
     """
     if all(isinstance(row, str) for row in rows):
-        return rows[0] if rows else "is missing"
+        reason = rows[0] if rows else "is missing"
+        # The engine counts by how a reason begins.
+        return f"wrong width: {reason}" if isinstance(reason, Misfit) else reason
     return stack(rows, None)

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
         ExportReport,
         ForgetReport,
         ImportReport,
+        Pending,
+        ReindexReport,
         RememberReport,
         Status,
         VerifyReport,
@@ -225,6 +227,33 @@ class AsyncMemory:
         """As `Memory.embed_pending`."""
         return await asyncio.to_thread(
             self._memory.embed_pending, batch=batch, patience=patience, progress=progress
+        )
+
+    async def pending(
+        self, *, refused: bool = False, after: Id | None = None, limit: int | None = None
+    ) -> list[Pending]:
+        """As `Memory.pending`, all of it at once."""
+        return await asyncio.to_thread(
+            lambda: list(self._memory.pending(refused=refused, after=after, limit=limit))
+        )
+
+    async def reindex(
+        self,
+        *,
+        embedder: str | Embedder | Callable[[list[str]], Any] | None = None,
+        dry_run: bool = False,
+        batch: int = 64,
+        patience: float = 60.0,
+        progress: Progress | None = None,
+    ) -> ReindexReport:
+        """As `Memory.reindex`."""
+        return await asyncio.to_thread(
+            self._memory.reindex,
+            embedder=embedder,
+            dry_run=dry_run,
+            batch=batch,
+            patience=patience,
+            progress=progress,
         )
 
     async def coverage(self) -> Coverage:

@@ -15,6 +15,7 @@ from ._arguments import (
     as_ours,
     check_batch,
     check_embed,
+    check_limit,
     check_patience,
     check_progress,
     embedder_spec,
@@ -26,15 +27,16 @@ from ._arguments import (
 )
 from ._backoff import Backoff
 from ._core import Coverage, Engine, Episode, Hit, Report
-from ._fields import filter_fields, flag, moment, record_fields, series, shown
+from ._fields import filter_fields, flag, moment, record_fields, series
 from ._keeping import Keeping, Progress
-from ._vectors import Vectors, logger
+from ._vectors import Vectors, logger, of_another_model
 from .embedders.objects import wrap
 from .exceptions import EmbedderError, InvalidInput, OtolithError
 from .records import (
     EmbedReport,
     Filter,
     ForgetReport,
+    Pending,
     RememberReport,
     Status,
     record_id,
@@ -43,6 +45,7 @@ from .records import (
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from ._core import PendingText
     from ._types import VectorLike
     from .config import Settings
     from .embedders.base import Embedder
@@ -390,8 +393,10 @@ class Memory(Keeping):
         embedded = refused = outdated = 0
         error: OtolithError | None = None
         after: str | None = None
-        while todo := self._engine.pending(after=after, limit=batch):
+        while True:
             try:
+                if not (todo := self._to_embed(after, batch)):
+                    break
                 done = self._vectors.embed(todo)
             except EmbedderError as stopped:
                 pause = backoff.pause(stopped)
@@ -417,6 +422,43 @@ class Memory(Keeping):
             remaining=to_embed(self._engine.coverage()),
             error=error,
         )
+
+    def _to_embed(self, after: str | None, limit: int) -> list[PendingText]:
+        try:
+            return self._engine.pending(after=after, limit=limit)
+        except InvalidInput:
+            self._vectors.require()  # says it if the home has got another embedder meanwhile
+            raise
+
+    def pending(
+        self, *, refused: bool = False, after: Id | None = None, limit: int | None = None
+    ) -> Iterator[Pending]:
+        """The records that `embed_pending` would make vectors for, in the order they were created.
+
+        Args:
+            refused: Whether those come too whose vector cannot be searched (zero, NaN, infinite, of another
+                width, or refused by the embedder), each with the reason.
+            after: Go on after this record, itself left out.
+            limit: At most so many.
+
+        Raises:
+            EmbedderError: The handle has no embedder, or the home's vectors are of another.
+        """
+        flag("refused", refused)
+        check_limit(limit)
+        self._vectors.require()
+        return self._pending(refused, None if after is None else record_id(after), limit)
+
+    def _pending(self, refused: bool, after: str | None, left: int | None) -> Iterator[Pending]:
+        while left is None or left > 0:
+            size = _PAGE if left is None else min(_PAGE, left)
+            page = self._engine.pending(after=after, limit=size, refused=refused)
+            yield from (Pending(one.id, one.reason) for one in page)
+            if len(page) < size:
+                return
+            after = page[-1].id
+            if left is not None:
+                left -= size
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -455,10 +497,10 @@ class Memory(Keeping):
             legs = [legs]
         elif legs is not None:
             legs = list(series("legs", legs, "str"))
-        reason = None
+        reason = made_by = None
         wanted = not (isinstance(k, int) and k == 0) and (legs is None or "vector" in legs)
         if vector is None and wanted and isinstance(query, str) and query.strip():
-            vector, reason = self._vectors.query(query)
+            vector, reason, made_by = self._vectors.query(query)
         report = self._engine.recall(
             query,
             k,
@@ -470,6 +512,7 @@ class Memory(Keeping):
             fusion=fusion,
             weights=weights,
             legs=legs,
+            vector_embedder=made_by,
         )
         self._tell_damage()
         return report
@@ -549,8 +592,7 @@ class Memory(Keeping):
             after: Go on after this record, itself left out.
             limit: At most so many.
         """
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
-            raise InvalidInput(f"limit: {shown(limit)} is not a number from 0 up", field="limit")
+        check_limit(limit)
         flag("newest_first", newest_first)
         start = None if after is None else record_id(after)
         return self._pages(filter_fields(filter), newest_first, start, limit)
@@ -594,6 +636,7 @@ class Memory(Keeping):
         home = self._engine.home_embedder()
         ignored = self._settings.ignored_in_short()
         unread = self._vectors.unread_script(self._engine)
+        foreign = self._engine.foreign_vectors()
         return Status(
             home=self._engine.home,
             scope=self._engine.scope,
@@ -607,7 +650,7 @@ class Memory(Keeping):
             fingerprint=self._vectors.fingerprint,
             home_embedder=None if home is None else home[0],
             home_dim=None if home is None else home[1],
-            foreign_vectors=self._engine.foreign_vectors(),
+            foreign_vectors=foreign,
             format_version=info.get("format_version"),
             created=info.get("created"),
             file_bytes=info.get("file_bytes"),
@@ -616,6 +659,7 @@ class Memory(Keeping):
             query_cache=self._vectors.cached_queries(),
             notices=(
                 *(() if ignored is None else (ignored,)),
+                *(of_another_model(mark, count) for mark, count in foreign.items()),
                 *info.get("notices", ()),
                 *(() if unread is None else (unread,)),
                 *self._vectors.notices(),

@@ -47,7 +47,9 @@ __all__ = [
     "Keeper",
     "Leg",
     "Loss",
+    "Pending",
     "Problem",
+    "ReindexReport",
     "RememberReport",
     "Repair",
     "Report",
@@ -177,6 +179,53 @@ class EmbedReport(_Counts):
     refused: int
     outdated: int
     remaining: int
+    error: OtolithError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pending(_Counts):
+    """A record without a vector that can be searched.
+
+    Attributes:
+        id: The record.
+        reason: Why the vector it was given cannot be searched; None when it waits for one of its present
+            text.
+    """
+
+    id: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReindexReport(_Counts):
+    """What became of `reindex`, or would.
+
+    Attributes:
+        embedder: Fingerprint of the embedder whose vectors were made.
+        previous: Fingerprint of the one the home belonged to when it began; None if to none.
+        total: Records that are searched.
+        vectorized: How many of them have a current vector of `embedder` now.
+        embedded: Records that got their vector in this run.
+        refused: Records whose vector cannot be used, each recorded with its reason.
+        outdated: Records whose text changed or went away while it was embedded.
+        remaining: Records that still wait; of a dry run, those that would be embedded.
+        switched: Whether the home was given to `embedder` in this run.
+        purged: Rows of the store with vectors of embedders before it that were removed.
+        dry_run: Whether nothing was changed.
+        error: Why it stopped early or the home stays as it was, if so; run it again to go on.
+    """
+
+    embedder: str
+    previous: str | None
+    total: int
+    vectorized: int
+    embedded: int
+    refused: int
+    outdated: int
+    remaining: int
+    switched: bool
+    purged: int
+    dry_run: bool
     error: OtolithError | None = None
 
 
@@ -339,7 +388,7 @@ class Status(_Counts):
         unreadable: Rows that could not be read.
         query_cache: Vectors of questions that are kept: `size` of `capacity`, and how many questions found
             theirs (`hits`) or did not (`misses`).
-        notices: What went wrong without stopping anything, newest last.
+        notices: What went wrong without stopping anything, newest last; vectors of other models first.
     """
 
     home: str | None

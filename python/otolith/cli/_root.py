@@ -22,6 +22,7 @@ COMMANDS = {
     "export": "Write all records and files as JSON lines.",
     "backup": "Copy the home while it is in use.",
     "embed": "Make the vectors that are missing.",
+    "reindex": "Make all vectors anew with another model.",
     "status": "Say what is there and how it is doing.",
     "verify": "Look for damage, and repair it.",
     "doctor": "Look at everything and say what to do.",

@@ -19,7 +19,9 @@ from otolith.exceptions import OtolithError
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 # What these say is beside what they do: it is done although nobody was told.
-_DOING = frozenset({"remember", "update", "forget", "import", "init", "trust", "backup", "embed", "compact"})
+_DOING = frozenset(
+    {"remember", "update", "forget", "import", "init", "trust", "backup", "embed", "reindex", "compact"}
+)
 _COMPLETE_VARIABLE = "_OTOLITH_COMPLETE"
 
 

@@ -49,7 +49,7 @@ def _rows(status: "Status", settings: "Settings") -> list[tuple[str, str]]:
         rows.append(("config", trust))
     rows.extend([("records", str(status.records)), ("vectors", vectors)])
     for mark, count in status.foreign_vectors.items():
-        rows.append(("", f"{counted(count, 'vector')} of {mark.partition('|')[0]}, another embedder"))
+        rows.append(("", f"{counted(count, 'vector')} of another model: {mark.partition('|')[0]}"))
     rows.append(("embedder", f"{status.embedder or 'none'} ({status.embedder_source})"))
     for looked_at in status.embedder_tried if status.embedder is None else ():
         rows.append(("", looked_at))

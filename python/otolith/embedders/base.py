@@ -130,7 +130,7 @@ def fitting(rows: list[Row], name: str) -> list[Row]:
     if isinstance(first, Misfit) and all(isinstance(row, Misfit) for row in rows):
         raise EmbedderError(
             f"{name}: every vector {first}; it has become another model under the same name: bring back the "
-            "former one, or export with --no-vectors and import into a new home",
+            "former one, or give this one another name and say `otolith reindex`",
             embedder=name,
         )
     return rows

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from otolith import config
 from otolith._core import FORMAT_VERSION, SCHEMA_VERSION, __version__, holder
-from otolith._vectors import QUERY_SECONDS
+from otolith._vectors import GIVEN, QUERY_SECONDS, of_another_model
 from otolith.exceptions import EmbedderError, OtolithError
 from otolith.records import Keeper, Status, _Counts
 
@@ -218,12 +218,15 @@ def _of_store(memory: Memory, status: Status, census: Mapping[str, Any]) -> Iter
             f"the vectors of {coverage.refused} records were refused; they are found by words only",
             "shorten or complete their text if they should be found by meaning",
         )
-    for mark, count in status.foreign_vectors.items():
+    if coverage.dimension_mismatches:
         yield Finding(
             "warning",
-            f"{count} records have vectors of {mark.partition('|')[0]}, which this embedder cannot search",
-            "set that embedder, or export with --no-vectors and import into a new home",
+            f"{coverage.dimension_mismatches} records were given vectors of another width",
+            "make them anew with `otolith reindex`",
         )
+    for mark, count in status.foreign_vectors.items():
+        what, _, advice = of_another_model(mark, count).partition("; ")
+        yield Finding("note" if mark.startswith(GIVEN) else "warning", what, advice)
     unread = memory._vectors.unread_script(memory._engine)
     if unread is not None:
         what, _, advice = unread.partition("; ")
