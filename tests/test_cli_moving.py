@@ -274,9 +274,9 @@ def test_status_in_front_of_vectors_of_another_embedder(cli: Cli) -> None:
     cli("remember", "one", env={"OTOLITH_EMBEDDER": "hash:16"})
     cli("remember", "two", env={"OTOLITH_EMBEDDER": "hash:16"})
     answer = cli("status", env={"OTOLITH_EMBEDDER": "hash:32"})
-    assert "            2 vectors of hash:16, another embedder\n" in answer.out
+    assert "            2 vectors of another model: hash:16\n" in answer.out
     assert all(line[11] == " " and line[12] != " " for line in answer.out.splitlines()), answer.out
-    assert answer.err.count("export with --no-vectors and import into a new home") == 1
+    assert answer.err.count("or make all vectors anew with `otolith reindex`") == 1
     asked = cli("recall", "one", env={"OTOLITH_EMBEDDER": "hash:32"})
     assert asked.err.count("not of hash:32") == 1
     assert "vector did not run (see the warning above)" in asked.err

@@ -129,9 +129,7 @@ class Keeping:
         check_patience(patience)
         check_progress(progress)
         target = self._vectors.target(embedder)
-        return reindex(
-            self._engine, self._vectors, target, Pace(batch, patience, progress), dry_run=dry_run
-        )
+        return reindex(self._engine, self._vectors, target, Pace(batch, patience, progress), dry_run=dry_run)
 
     # -- moving -------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
-"""Another embedder for a home that has one: all vectors anew, in batches, while the old ones are still searched.
+"""Another embedder for a home that has one: all vectors anew, while the old ones are still searched.
 
-Nothing but the vectors themselves says how far it is. Whoever goes on, in whichever process, makes those that are missing.
+Nothing but the vectors themselves says how far it is. Whoever goes on, in whichever process, makes those that
+are missing.
 """
 
 from __future__ import annotations

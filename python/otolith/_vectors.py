@@ -49,8 +49,8 @@ _FOREIGN_SHARE = 0.05
 _SAMPLED = 200
 _SAMPLED_CHARACTERS = 1000
 _MULTILINGUAL = (
-    "use a model of many languages such as bge-m3 or multilingual-e5: `otolith reindex --embedder SPEC` makes "
-    "all vectors anew"
+    "use a model of many languages such as bge-m3 or multilingual-e5: `otolith reindex --embedder SPEC` "
+    "makes all vectors anew"
 )
 
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from otolith import ReindexReport
 
 
-@make("reindex", ["otolith reindex --embedder hash:64 --dry-run", "otolith reindex --embedder hash:64 --json"])
+@make(
+    "reindex", ["otolith reindex --embedder hash:64 --dry-run", "otolith reindex --embedder hash:64 --json"]
+)
 @click.option(
     "--embedder", metavar="SPEC", help="The model, as openai:bge-m3; by default the one that is set."
 )
@@ -29,9 +31,7 @@ if TYPE_CHECKING:
     help="How long to wait in a row for a busy embedder.",
 )
 @click.pass_obj
-def command(
-    invocation: Invocation, embedder: str | None, dry_run: bool, batch: int, patience: float
-) -> None:
+def command(invocation: Invocation, embedder: str | None, dry_run: bool, batch: int, patience: float) -> None:
     """Make the vectors of all records with another model.
 
     The old vectors are searched until there are as many new ones; then the memory belongs to the new model,
@@ -65,11 +65,13 @@ def _words(report: "ReindexReport") -> list[str]:
     before = None if report.previous is None else report.previous.partition("|")[0]
     if report.dry_run:
         words = f"{report.remaining} of {of} would be embedded with {mark}"
-        return [words if before in (None, mark) else f"{words}, and the memory would no more be {before}'s"]
-    words = [
+        if before not in (None, mark):
+            words = f"{words}, and its vectors searched in place of those of {before}"
+        return [words]
+    told = [
         f"embedded {report.embedded}, refused {report.refused}, changed meanwhile {report.outdated}, "
         f"still waiting {report.remaining}; {report.vectorized} of {of} have a vector of {mark}"
     ]
     if report.switched:
-        words.append(f"searched by vectors of {mark} now" + ("" if before is None else f", before of {before}"))
-    return words
+        told.append(f"vectors of {mark} are searched now" + (f", before of {before}" if before else ""))
+    return told
