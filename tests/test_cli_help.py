@@ -193,7 +193,7 @@ def test_completion_of_commands_and_options(cli: Cli) -> None:
         env = {"_OTOLITH_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(at)}
         return [line.partition(",")[2] for line in cli(env=env).out.splitlines()]
 
-    assert complete("otolith re", 1) == ["remember", "recall"]
+    assert complete("otolith re", 1) == ["remember", "recall", "reindex"]
     assert complete("otolith config s", 2) == ["set", "show"]
     assert "--expect" in complete("otolith update --", 2)
     assert complete("otolith recall --fusion ", 3) == ["weighted", "rrf"]

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import io
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from effort import LONG
 from embedding_server import Answer, EmbeddingServer, embeddings, good, vector
 from field_reports import QUESTIONS, Model, bits, sample, stored_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from otolith import Conflict, EmbedderError, Filter, HybridIndex, Memory
+from otolith import (
+    Conflict,
+    EmbedderError,
+    Filter,
+    HybridIndex,
+    Memory,
+    _core,  # noqa: TID251
+)
 
 
 def test_vectors_are_those_of_the_records_that_are_there(home: Path) -> None:
@@ -58,15 +67,17 @@ def test_writing_a_key_again_leaves_nothing_of_the_old_text(home: Path) -> None:
     assert often.search("gamma") == once.search("gamma")
 
 
-@pytest.mark.parametrize("dim", [1, 3, 7, 1537])
+@pytest.mark.parametrize("dim", [1, 3, 7, 384, 1537])
 def test_stored_vectors_keep_their_bits(home: Path, dim: int) -> None:
     """Vectors came back with the bytes of a shared buffer, wrong in length and content."""
-    rows = np.random.default_rng(dim).standard_normal((60, dim))
+    rows = np.random.default_rng(dim).standard_normal((1000, dim))
     with Memory.open(home) as memory:
         odd = [rows[0].astype(np.float32)[::-1], np.asfortranarray(rows)[1], list(rows[2]), rows[3]]
         made = memory.remember_many([{"summary": "n", "vector": row} for row in [*odd, *rows[4:]]])
-        assert (made.vectors_attached, made.vectors_refused) == (60, 0)
+        assert (made.vectors_attached, made.vectors_refused) == (1000, 0)
         before = stored_rows(memory)
+        memory.compact()
+        assert stored_rows(memory) == before
     given = [rows[0][::-1], *rows[1:]]
     with Memory.open(home) as memory:
         assert stored_rows(memory) == before
@@ -124,6 +135,42 @@ def test_a_home_of_another_model_is_repaired_by_moving_its_words(home: Path) -> 
         memory.embed_pending()
         assert (memory.coverage().ratio(), memory.coverage().dim) == (1.0, 768)
         assert memory.recall("note 3").legs["vector"].ran
+
+
+def test_a_home_of_another_model_is_repaired_by_reindex(home: Path) -> None:
+    """The process did not start with 768 numbers where 384 were before."""
+    with Memory.open(home, embedder=Model(384, "old")) as memory:
+        memory.remember_many([f"note {n}" for n in range(10)])
+    with Memory.open(home, embedder=Model(768, "new")) as memory:
+        assert len(memory.recall("note", 20)) == 10
+        assert "10 vectors of another model, old" in str(memory.status().notices)
+        added = memory.remember_many([f"after the switch {n}" for n in range(10)])
+        assert (added.written, added.vectors_pending) == (10, 10)
+        assert len(memory.recall("switch", 20, legs=["lexical"])) == 10
+        assert memory.reindex().embedded == 20
+        assert (memory.coverage().ratio(), memory.coverage().dim) == (1.0, 768)
+        assert memory.recall("note 3", legs=["vector"])[0].text == "note 3"
+
+
+@pytest.mark.parametrize("dims", [range(1, 8193, 8 if LONG else 101), [2, 8191, 8192]], ids=["some", "ends"])
+def test_any_width_up_to_the_widest_is_searched(dims: Sequence[int]) -> None:
+    """A width nobody had tried did not fit the file or the index."""
+    draw = np.random.default_rng(1)
+    for dim in dims:
+        rows = draw.standard_normal((3, dim)) + 2 * np.sign(draw.standard_normal((3, 1)))
+        engine = _core.Engine.open(None)
+        ids = [engine.put({"summary": f"row {n}"}, vector=row).episode.id for n, row in enumerate(rows)]
+        assert (engine.coverage().vectorized, engine.coverage().dim) == (3, dim)
+        best = {engine.recall(None, 1, vector=row)[0].parts["cosine"] for row in rows}
+        assert min(best) > 0.999
+        kept = engine.stored_vectors(ids[0])[0][2][0]
+        np.testing.assert_allclose(kept, rows[0] / np.linalg.norm(rows[0]), atol=1e-6)
+        engine.close()
+    for dim in (0, 8193):
+        engine = _core.Engine.open(None)
+        assert "1 to 8192" in str(engine.put({"summary": "x"}, vector=np.ones(dim)).vector_refused)
+        assert engine.coverage().refused == 1
+        engine.close()
 
 
 def test_another_model_under_the_same_name_spoils_nothing(home: Path, server: EmbeddingServer) -> None:

@@ -392,6 +392,48 @@ def test_given_vectors_need_no_embedder(home: Path) -> None:
         assert "given" in (again.recall("north").legs["vector"].reason or "")
 
 
+@pytest.mark.parametrize("others", [3, 1500], ids=["in memory", "with an index on disk"])
+def test_what_was_refused_before_there_was_an_embedder_waits_for_its_vector(home: Path, others: int) -> None:
+    with Memory.open(home, embedder=None) as memory:
+        memory.remember("nowhere", vector=[0.0, 0.0])
+        memory.remember_many([f"note {n}" for n in range(others)])
+        assert (memory.coverage().refused, memory.coverage().pending) == (1, others)
+        assert memory.recall("note")
+    with Memory.open(home, embedder="hash:32") as memory:
+        memory.remember("first of all")
+        assert (memory.coverage().refused, memory.coverage().pending) == (0, others + 1)
+        assert memory.verify().ok
+        assert memory.embed_pending().embedded == others + 1
+        assert memory.coverage().ratio() == 1.0
+
+
+def test_attach_says_why_a_vector_is_refused(home: Path) -> None:
+    with Memory.open(home, embedder="hash:8") as memory:
+        memory.remember("first")
+        kinds: list[tuple[Any, str]] = [
+            ([[0.0] * 8], "zero vector: it has no direction"),
+            ([[float("nan")] * 8], "vector holds NaN or infinity"),
+            ([[1.0] * 7], "wrong width: 7 dimensions, 8 expected"),
+            ("too rude", "too rude"),
+            ([], "the embedder gave no rows"),
+        ]
+        ids = [memory.remember(f"text {n}", embed="later").id for n in range(len(kinds))]
+        todo = memory._engine.pending(ids=ids)
+        rows = [(one.id, one.text_hash, given) for one, (given, _) in zip(todo, kinds, strict=True)]
+        done = memory._engine.attach(rows)
+        assert (done.attached, done.refused, done.outdated) == (0, 5, 0)
+        assert done.reasons == [(id, reason) for id, (_, reason) in zip(ids, kinds, strict=True)]
+        listed = [(one.id, one.reason) for one in memory.pending(refused=True)]
+        assert listed == done.reasons
+        assert (memory.coverage().refused, memory.coverage().dimension_mismatches) == (4, 1)
+        with pytest.raises(InvalidInput, match="not this handle's"):
+            memory._engine.attach(rows, embedder="another")
+        late = memory.recall("x", vector=[1.0] * 8)
+        assert late.legs["vector"].ran
+        report = memory._engine.recall("x", vector=[1.0] * 8, vector_embedder="another")
+        assert "changed while the question was asked" in str(report.legs["vector"].reason)
+
+
 def test_auto_serves_the_embedder_of_the_home(home: Path) -> None:
     with Memory.open(home, embedder="hash:64") as memory:
         memory.remember("the token expired")

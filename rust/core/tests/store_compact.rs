@@ -558,3 +558,67 @@ fn a_compaction_that_is_killed_leaves_the_old_file_or_the_new_one() {
     compact(&store);
     assert_eq!(everything(&store).0, kept);
 }
+
+#[test]
+fn vectors_of_an_embedder_whose_place_another_took_are_nobodys_and_stay_behind() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path());
+    let all: Vec<Episode> = (0..40).map(|n| episode(&format!("note {n}"))).collect();
+    for one in &all {
+        put(&store, one).unwrap();
+        let id = one.id;
+        let job = move |view: &mut otolith_core::store::WriteView<'_>| {
+            for (name, dim) in [("old", 400), ("new", 3)] {
+                let number = view.register_embedder(name, dim)?;
+                let row = Embedded::Row(vec![0.5; dim as usize]);
+                view.put_embeddings(number, id, &[EmbeddingRow { chunk: 0, text_hash: 7, vector: row }])?;
+            }
+            view.set_home_embedder(1)
+        };
+        store.write(&store.wait(), job).unwrap();
+    }
+    embed(&store, all[0].id, vec![1.0, 2.0, 3.0]).unwrap();
+    let sequence = store.last_sequence().unwrap();
+    store.write(&store.wait(), |view| view.replace_home_embedder(Some(2))).unwrap();
+    assert_eq!(store.last_sequence().unwrap(), sequence + 1, "whoever follows the feed hears of it");
+    store.write(&store.wait(), |view| view.replace_home_embedder(Some(2))).unwrap();
+    assert_eq!(store.last_sequence().unwrap(), sequence + 1);
+    let count = |store: &Store, number: u32| {
+        let mut count = 0;
+        let mut visit = |_: RecordId, _: Result<EmbeddingRow>| {
+            count += 1;
+            Ok(ControlFlow::Continue(()))
+        };
+        store.read(|view| view.embeddings(number, &mut visit)).unwrap();
+        count
+    };
+    let named = |store: &Store| {
+        let embedders = store.read(|view| view.embedders()).unwrap();
+        embedders.into_iter().map(|one| (one.number, one.fingerprint)).collect::<Vec<_>>()
+    };
+    let names = [(1, "replaced:old"), (2, "new"), (3, "given:3")].map(|(n, name)| (n, name.to_owned()));
+    assert_eq!((named(&store), count(&store, 1)), (names.to_vec(), 40));
+    // Some of it goes at once, the rest with the next compaction.
+    let purge = |store: &Store| store.write(&store.wait(), |view| view.purge_replaced(7)).unwrap();
+    assert_eq!((purge(&store), count(&store, 1)), (9, 37), "three vectors of three parts");
+    let verified = Store::verify(home.path(), &StoreOptions::default(), &mut |_, _| false).unwrap();
+    assert_eq!(verified.problems, []);
+    compact(&store);
+    assert_eq!((count(&store, 1), count(&store, 2), count(&store, 3)), (0, 40, 1));
+    assert_eq!((named(&store), purge(&store)), (names.to_vec(), 0));
+    assert_eq!(store.read(|view| view.home_embedder()).unwrap(), Some(2));
+    // Vectors that callers gave are nobody else's to make again.
+    store.write(&store.wait(), |view| view.replace_home_embedder(Some(3))).unwrap();
+    let back = |view: &mut otolith_core::store::WriteView<'_>| {
+        let number = view.register_embedder("old", 5)?;
+        view.replace_home_embedder(Some(number))?;
+        Ok(number)
+    };
+    assert_eq!(store.write(&store.wait(), back).unwrap(), 4, "a number is never given out again");
+    assert_eq!(named(&store)[2].1, "given:3");
+    store.write(&store.wait(), |view| view.replace_home_embedder(None)).unwrap();
+    assert_eq!(store.read(|view| view.home_embedder()).unwrap(), None);
+    store.close().unwrap();
+    let verified = Store::verify(home.path(), &StoreOptions::default(), &mut |_, _| false).unwrap();
+    assert_eq!(verified.problems, []);
+}

@@ -109,9 +109,7 @@ mod _core {
     #[pymodule_export]
     use crate::outcome::{Attached, Outcome, PendingText};
     #[pymodule_export]
-    use crate::reindex::{
-        reindex_attach, reindex_pending, reindex_purge, reindex_state, reindex_switch,
-    };
+    use crate::reindex::{reindex_attach, reindex_pending, reindex_purge, reindex_state, reindex_switch};
     #[pymodule_export]
     use crate::report::{Analysis, Coverage, FilterEffect, Leg, Report};
 

@@ -1,10 +1,10 @@
 //! Another embedder for a home, step by step; `otolith._reindex` does the whole of it.
 
 use crate::convert::{number, text};
+use crate::door;
 use crate::engine::{Engine, attached_rows};
 use crate::facts;
 use crate::outcome::{Attached, PendingText};
-use crate::door;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -62,8 +62,7 @@ pub(crate) fn reindex_pending(
     let own = text::text("embedder", embedder)?;
     let after = after.map(|after| text::id("after", after)).transpose()?;
     let limit = limit.map_or(Ok(64), |limit| number::count("limit", limit))?;
-    let (pending, next) =
-        door::run(py, || engine.core().reindex_pending(own, after, limit, mismatched))?;
+    let (pending, next) = door::run(py, || engine.core().reindex_pending(own, after, limit, mismatched))?;
     let pending = pending.into_iter().map(|pending| PendingText::new(py, pending)).collect();
     Ok((pending, next.map(|id| id.to_string())))
 }

@@ -177,12 +177,15 @@ impl Engine {
                     None => Vec::new(),
                 };
                 let dim = known.as_ref().map(|known| known.dim as usize);
-                let reason = rows.into_iter().find(|row| row.text_hash == text.hash).and_then(|row| {
-                    match row.vector {
-                        Embedded::Refused(reason) => Some(reason),
-                        Embedded::Row(row) => UnitRow::new(&row, dim).err().map(|refusal| refusal.to_string()),
-                    }
-                });
+                let reason =
+                    rows.into_iter().find(|row| row.text_hash == text.hash).and_then(|row| {
+                        match row.vector {
+                            Embedded::Refused(reason) => Some(reason),
+                            Embedded::Row(row) => {
+                                UnitRow::new(&row, dim).err().map(|refusal| refusal.to_string())
+                            }
+                        }
+                    });
                 pending.push(PendingText { id: *id, text, reason });
             }
             Ok(pending)
@@ -268,8 +271,7 @@ impl Engine {
         let scope = self.options.scope.clone();
         self.store.write(wait, move |view| {
             // The home may have got another one since it was looked at.
-            if !beside
-                && let Some(home) = home_embedder(view)?.filter(|home| home.fingerprint != fingerprint)
+            if !beside && let Some(home) = home_embedder(view)?.filter(|home| home.fingerprint != fingerprint)
             {
                 let message = format!("the vectors of this home are from {} now", home.fingerprint);
                 return Err(Error::invalid("embedder", message));
@@ -440,8 +442,21 @@ fn register(view: &mut WriteView<'_>, fingerprint: &str, dim: usize) -> Result<E
     };
     if view.home_embedder()?.is_none() {
         view.set_home_embedder(row.number)?;
+        forget_refusals(view)?;
     }
     Ok(row)
+}
+
+/// What was refused before the home had an embedder waits for this one's vector. The feed tells of each record: an index on
+/// disk that was made before has them as refused.
+fn forget_refusals(view: &mut WriteView<'_>) -> Result<()> {
+    let mut ids = Vec::new();
+    view.embeddings(NO_EMBEDDER, &mut |id, _| {
+        ids.push(id);
+        Ok(ControlFlow::Continue(()))
+    })?;
+    ids.dedup();
+    ids.into_iter().try_for_each(|id| view.put_embeddings(NO_EMBEDDER, id, &[]))
 }
 
 /// Stores a vector given with its record. It belongs to the handle's embedder, under none to `given:DIM`.

@@ -1,7 +1,9 @@
 //! Writing: what a job may do inside its write transaction.
 
 use super::failure::Context;
-use super::rows::{Change, Embedded, EmbedderRow, EmbeddingRow, GIVEN, NO_EMBEDDER, Operation, REPLACED, RecordKind};
+use super::rows::{
+    Change, Embedded, EmbedderRow, EmbeddingRow, GIVEN, NO_EMBEDDER, Operation, REPLACED, RecordKind,
+};
 use super::seal::{seal, seal_parts};
 use super::sealed::{SealedEmbedding, seal_episode};
 use super::tables::{self, FORMAT_VERSION, ID_MAX, ID_MIN, OLDEST_READER, OpenTables};
@@ -266,8 +268,8 @@ impl<'t> WriteView<'t> {
         }
     }
 
-    /// Removes about `most` rows of vectors that are nobody's any more. Returns how many; 0 when none are left. No copy
-    /// has any of them, so the feed says nothing of it.
+    /// Removes about `most` rows of vectors that are nobody's any more, all of a record or none. Returns how many; 0 when
+    /// none are left. No copy has any of them, so the feed says nothing of it.
     pub fn purge_replaced(&mut self, most: usize) -> Result<usize> {
         for embedder in self.read.embedders()?.into_iter().filter(EmbedderRow::is_replaced) {
             let mut table = self.read.tables_to_write()?.embeddings.borrow_mut();
@@ -277,15 +279,12 @@ impl<'t> WriteView<'t> {
                     .range::<(u32, &[u8; 16], u32)>(low..=(embedder.number, &ID_MAX, u32::MAX))
                     .map_err(|e| self.read.context.fail(e))?;
                 let last = rows.take(most.max(1)).last().transpose();
-                last.map_err(|e| self.read.context.fail(e))?.map(|(key, _)| {
-                    let (number, id, part) = key.value();
-                    (number, *id, part)
-                })
+                last.map_err(|e| self.read.context.fail(e))?.map(|(key, _)| *key.value().1)
             };
-            let Some((number, id, part)) = last else { continue };
+            let Some(id) = last else { continue };
             let mut removed = 0;
             table
-                .retain_in::<(u32, &[u8; 16], u32), _>(low..=(number, &id, part), |_, _| {
+                .retain_in::<(u32, &[u8; 16], u32), _>(low..=(embedder.number, &id, u32::MAX), |_, _| {
                     removed += 1;
                     false
                 })

@@ -202,7 +202,8 @@ impl Salvage {
 
     pub(super) fn home_embedder(&self) -> Option<u32> {
         let bodies = self.meta_candidates(tables::META_HOME_EMBEDDER);
-        let numbers = bodies.iter().filter_map(|body| body.as_slice().try_into().ok().map(u32::from_le_bytes));
+        let numbers =
+            bodies.iter().filter_map(|body| body.as_slice().try_into().ok().map(u32::from_le_bytes));
         // One whose place another took was the home's before.
         let replaced = |number: &u32| self.embedders.get(number).is_some_and(EmbedderRow::is_replaced);
         numbers.filter(|number| !replaced(number)).max()

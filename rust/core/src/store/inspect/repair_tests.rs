@@ -1,7 +1,7 @@
 //! What a repair may never do, whatever the damage: serve an older version for a newer one that is in the file, serve
 //! what may have been forgotten, lose anything without a word.
 
-use super::super::{Embedded, EmbeddingRow, Store, StoreOptions};
+use super::super::{Embedded, EmbeddingRow, ReadView, Store, StoreOptions};
 use super::pages::PAGE;
 use super::*;
 use crate::episode::{EmbeddedText, Episode, Origin, Scope};
@@ -285,6 +285,26 @@ fn without_its_header_all_of_it_comes_back() {
     let (home, done) = history.repair("no header", &damaged);
     assert_eq!(contents(home.path()), history.there);
     assert_eq!((done.lost, done.restored_vectors), (Vec::new(), 2 * history.there.len() as u64));
+}
+
+#[test]
+fn a_home_without_its_header_does_not_go_back_to_the_embedder_before() {
+    let home = tempfile::tempdir().unwrap();
+    let store = open(home.path());
+    let all: Vec<Episode> = (0..30).map(episode).collect();
+    put(&store, &all);
+    store.write(&store.wait(), |view| view.set_home_embedder(2)).unwrap();
+    store.write(&store.wait(), |view| view.replace_home_embedder(Some(1))).unwrap();
+    store.close().unwrap();
+    let mut damaged = fs::read(file(home.path())).unwrap();
+    damaged[..LEN].fill(0);
+    fs::write(file(home.path()), damaged).unwrap();
+    Store::repair(home.path(), &StoreOptions::default(), false, &mut |_, _| false).unwrap();
+    let store = open(home.path());
+    let read = |view: &ReadView<'_>| Ok((view.home_embedder()?, view.embedders()?));
+    let (number, embedders) = store.read(read).unwrap();
+    let names: Vec<String> = embedders.into_iter().map(|one| one.fingerprint).collect();
+    assert_eq!((number, names), (Some(1), ["given:24", "replaced:other"].map(str::to_owned).to_vec()));
 }
 
 #[test]
