@@ -15,17 +15,18 @@ from typing import Any
 import numpy as np
 from otolith import Conflict, Filter, Memory, NotFound
 
-EMBEDDER = "hash:32"
+DIM = 32
+"""Width of the embedder that a home begins with."""
 
 
-def given_row(seed: int) -> np.ndarray:
+def given_row(seed: int, dim: int) -> np.ndarray:
     """The vector that a caller brings along, known by its seed."""
-    row = np.random.default_rng(seed).standard_normal(32).astype(np.float32)
+    row = np.random.default_rng(seed).standard_normal(dim).astype(np.float32)
     return row / np.linalg.norm(row)
 
 
-def remember(memory: Memory, seed: int | None = None, **given: Any) -> str:
-    return memory.remember(vector=None if seed is None else given_row(seed), **given).id
+def remember(memory: Memory, seed: int | None = None, dim: int = DIM, **given: Any) -> str:
+    return memory.remember(vector=None if seed is None else given_row(seed, dim), **given).id
 
 
 def remember_many(memory: Memory, records: list[dict[str, Any]], embed: Any) -> list[str | None]:
@@ -62,6 +63,17 @@ def forget_where(memory: Memory, **fields: Any) -> list[str]:
 
 def embed_pending(memory: Memory) -> int:
     return memory.embed_pending().embedded
+
+
+def reindex(memory: Memory, dim: int) -> int:
+    report = memory.reindex(embedder=f"hash:{dim}", batch=2)
+    assert (report.refused, report.outdated, report.remaining, report.error) == (0, 0, 0, None)
+    return report.embedded
+
+
+def owner(memory: Memory) -> int | None:
+    """Width of the embedder that the home belongs to."""
+    return memory.status().home_dim
 
 
 def export(memory: Memory) -> str:
@@ -130,6 +142,8 @@ OPERATIONS = {
         forget,
         forget_where,
         embed_pending,
+        reindex,
+        owner,
         export,
         restore,
         compact,
@@ -145,8 +159,8 @@ OPERATIONS = {
 class Handle:
     """A memory opened in this process."""
 
-    def __init__(self, home: Path) -> None:
-        self._memory = Memory.open(home, embedder=EMBEDDER)
+    def __init__(self, home: Path, dim: int) -> None:
+        self._memory = Memory.open(home, embedder=f"hash:{dim}")
 
     def do(self, what: str, **given: Any) -> Any:
         return OPERATIONS[what](self._memory, **given)
@@ -158,9 +172,9 @@ class Handle:
 class Child:
     """The same memory opened in another process."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, dim: int) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, __file__, str(home)],
+            [sys.executable, __file__, str(home), str(dim)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -202,7 +216,7 @@ class Child:
 def main() -> None:
     """Does what each line of stdin says and answers with a line."""
     sys.stdin.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
-    with Memory.open(sys.argv[1], embedder=EMBEDDER) as memory:
+    with Memory.open(sys.argv[1], embedder=f"hash:{sys.argv[2]}") as memory:
         print('"open"', flush=True)
         for line in sys.stdin:
             what, given = json.loads(line)

@@ -17,7 +17,7 @@ from effort import LONG, effort
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from memory_actor import Child, Handle, given_row
+from memory_actor import DIM, Child, Handle, given_row
 
 WORDS = st.lists(
     st.sampled_from(["token", "deploy", "lunch", "noodles", "令牌", "部署", "src/auth.rs", "v1.2.3"]),
@@ -34,7 +34,8 @@ CHILD = 2
 WHO = st.integers(0, CHILD)
 PICK = st.integers(0, 60)
 PICKS = st.lists(PICK, min_size=1, max_size=4)
-DOING = st.sampled_from(["remember", "many", "update", "forget", "where", "embed"])
+DIMS = st.sampled_from([16, DIM, 48])
+DOING = st.sampled_from(["remember", "many", "update", "forget", "where", "embed", "reindex"])
 # An operation takes about two milliseconds from the pipe to its commit and its vector.
 MOMENTS = st.floats(0, 0.004)
 MADE = "made by the embedder"
@@ -88,7 +89,15 @@ class Model(RuleBasedStateMachine):
         self.numbers = itertools.count()
         self.records: Records = {}
         self.question = "deploy token 部署"
-        self.actors: list[Handle | Child] = [Handle(self.home), Handle(self.home), Child(self.home)]
+        self.dim = DIM
+        self.actors: list[Handle | Child] = []
+        self._open_all()
+
+    def _open_all(self) -> None:
+        for actor in self.actors:
+            actor.close()
+        handles = [Handle(self.home, self.dim) for _ in range(2)]
+        self.actors = [*handles, Child(self.home, self.dim)]
 
     def teardown(self) -> None:
         for actor in getattr(self, "actors", ()):
@@ -116,9 +125,9 @@ class Model(RuleBasedStateMachine):
         self.records = written(self.records, new, id, embed)
         self.question = summary
 
-    @staticmethod
-    def _as_given(new: Kept) -> dict[str, Any]:
+    def _as_given(self, new: Kept) -> dict[str, Any]:
         fields = {"summary": new.summary, "tags": list(new.tags), "origin": new.origin, "seed": new.vector}
+        fields["dim"] = self.dim
         return fields | {name: getattr(new, name) for name in ("key", "user_id") if getattr(new, name)}
 
     @rule(who=WHO, texts=st.lists(WORDS, max_size=4), user=USERS, embed=EMBED)
@@ -187,6 +196,29 @@ class Model(RuleBasedStateMachine):
         assert self.actors[who].do("embed_pending") == len(pending)
         self.records = {**self.records, **{id: replace(self.records[id], vector=MADE) for id in pending}}
 
+    @rule(who=WHO, dim=DIMS)
+    def reindex(self, who: int, dim: int) -> None:
+        lacking = sum(one.vector is None for one in self.records.values())
+        made = self.actors[who].do("reindex", dim=dim)
+        if dim == self.dim:
+            assert made == lacking
+            kept = {id: one.vector for id, one in self.records.items()}
+        else:
+            # A run that was killed may have left some.
+            assert made <= len(self.records)
+            kept = {}
+        self.records = {
+            id: replace(one, vector=MADE if kept.get(id) is None else kept[id])
+            for id, one in self.records.items()
+        }
+        count = len(self.records)
+        assert self.actors[who].do("covered") == [count, count, 0]
+        if dim != self.dim:
+            self.dim = dim
+            for actor in [one for at, one in enumerate(self.actors) if at != who]:
+                assert actor.do("covered") == [count, 0, count]
+            self._open_all()
+
     @rule(who=WHO, other=WHO)
     def forget_all_and_bring_it_back(self, who: int, other: int) -> None:
         moved = self.actors[who].do("export")
@@ -199,11 +231,19 @@ class Model(RuleBasedStateMachine):
     @rule(who=WHO)
     def reopen(self, who: int) -> None:
         self.actors[who].close()
-        self.actors[who] = Child(self.home) if who == CHILD else Handle(self.home)
+        kind = Child if who == CHILD else Handle
+        self.actors[who] = kind(self.home, self.dim)
 
-    @rule(doing=DOING, picks=PICKS, seconds=MOMENTS, summary=WORDS, key=KEYS, user=USERS)
+    @rule(doing=DOING, picks=PICKS, seconds=MOMENTS, summary=WORDS, key=KEYS, user=USERS, dim=DIMS)
     def crash(
-        self, doing: str, picks: list[int], seconds: float, summary: str, key: str | None, user: str | None
+        self,
+        doing: str,
+        picks: list[int],
+        seconds: float,
+        summary: str,
+        key: str | None,
+        user: str | None,
+        dim: int,
     ) -> None:
         """The other process is killed in the middle of something: it happened whole or not at all."""
         # Records that are new have ids only the dead process knows; here they are called by numbers.
@@ -226,6 +266,11 @@ class Model(RuleBasedStateMachine):
         elif doing == "where":
             given = {"what": "forget_where", "user_id": "u"}
             after = {id: one for id, one in before.items() if one.user_id != "u"}
+        elif doing == "reindex":
+            # It takes a transaction for two records, and one each for the switch and for what is removed.
+            seconds *= 2 + len(before) / 2
+            given = {"what": "reindex", "dim": dim}
+            after = before
         else:
             given = {"what": "embed_pending"}
             after = before
@@ -235,13 +280,14 @@ class Model(RuleBasedStateMachine):
         # A commit that was cut off is finished or undone by the next writer, not by a reader.
         settled = Kept("settled", "settled")
         id = self.actors[1].do("remember", **self._as_given(settled), embed="now")
-        self.actors[CHILD] = Child(self.home)
+        self.actors[CHILD] = Child(self.home, self.dim)
         self._adopt(written(before, settled, id, "now"), written(after, settled, id, "now"))
 
     def _adopt(self, before: Records, after: Records) -> None:
         """Takes what is there for the truth if it is one of the two."""
         there = self.actors[0].do("look")
-        rows = self._rows()
+        served = self.actors[0].do("owner") or self.dim
+        rows = self._rows(served)
         new = sorted(set(there) - set(before))
         named = {f"new {new.index(id)}" if id in new else id: id for id in there}
         for records in (after, before):
@@ -254,8 +300,11 @@ class Model(RuleBasedStateMachine):
         for name, id in named.items():
             one = records[name]
             # The text is safe first, its vector comes in a transaction of its own.
-            vector = one.vector if isinstance(one.vector, int) else MADE
+            vector = one.vector if isinstance(one.vector, int) and served == self.dim else MADE
             self.records[id] = replace(one, vector=vector if id in rows else None)
+        if served != self.dim:
+            self.dim = served
+            self._open_all()
 
     # -- copies -------------------------------------------------------------------------------------------
 
@@ -267,7 +316,7 @@ class Model(RuleBasedStateMachine):
     def backup(self, who: int) -> None:
         dest = self.root / f"backup{next(self.numbers)}"
         self.actors[who].do("backup", dest=str(dest))
-        copy = Handle(dest)
+        copy = Handle(dest, self.dim)
         try:
             assert copy.do("export") == self.actors[0].do("export")
             assert copy.do("ask", question=self.question) == self.actors[0].do("ask", question=self.question)
@@ -289,12 +338,13 @@ class Model(RuleBasedStateMachine):
         ids = sorted(self.records)
         return list(dict.fromkeys(ids[pick % len(ids)] for pick in picks)) if ids else []
 
-    def _rows(self) -> dict[str, np.ndarray]:
+    def _rows(self, dim: int) -> dict[str, np.ndarray]:
         rows = {}
         for line in self.actors[0].do("export").splitlines()[1:-1]:
             record = json.loads(line)
             for vectors in record.get("vectors", ()):
-                rows[record["id"]] = np.frombuffer(base64.b64decode(vectors["f32"]), "<f4")
+                if vectors["dim"] == dim:
+                    rows[record["id"]] = np.frombuffer(base64.b64decode(vectors["f32"]), "<f4")
         return rows
 
     @invariant()
@@ -307,16 +357,16 @@ class Model(RuleBasedStateMachine):
 
     @invariant()
     def every_vector_is_the_one_of_its_record(self) -> None:
-        rows = self._rows()
+        rows = self._rows(self.dim)
         assert rows.keys() == {id for id, one in self.records.items() if one.vector is not None}
         for id, one in self.records.items():
             if isinstance(one.vector, int):
-                np.testing.assert_allclose(rows[id], given_row(one.vector), atol=1e-6)
+                np.testing.assert_allclose(rows[id], given_row(one.vector, self.dim), atol=1e-6)
 
     @invariant()
     def answers_are_those_of_a_fresh_memory(self) -> None:
         moved = self.actors[0].do("export")
-        fresh = Handle(self.root / "fresh")
+        fresh = Handle(self.root / "fresh", self.dim)
         try:
             assert fresh.do("restore", exported=moved) == len(self.records)
             assert fresh.do("export") == moved

@@ -339,7 +339,8 @@ impl Engine {
         })
     }
 
-    /// All that is stored of a record's vectors, by embedder. Rows of an earlier text are left out.
+    /// All that is stored of a record's vectors: those of the home's embedder first, then by fingerprint, so that it does
+    /// not depend on which came first into the store. Rows of an earlier text are left out.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is no such record in the handle's scope.
@@ -348,8 +349,14 @@ impl Engine {
             let hash = EmbeddedText::of(&self.require(view, id)?).hash;
             let none = EmbedderRow { number: NO_EMBEDDER, fingerprint: String::new(), dim: 0 };
             let mut all = Vec::new();
-            let embedders = view.embedders()?.into_iter().filter(|embedder| !embedder.is_replaced());
-            for embedder in embedders.chain([none]) {
+            let home = view.home_embedder()?;
+            let mut embedders = view.embedders()?;
+            embedders.retain(|embedder| !embedder.is_replaced());
+            embedders.sort_by(|a, b| {
+                let order = |e: &EmbedderRow| (Some(e.number) != home, e.fingerprint.clone());
+                order(a).cmp(&order(b))
+            });
+            for embedder in embedders.into_iter().chain([none]) {
                 let (mut rows, mut refused) = (Vec::new(), None);
                 for row in
                     readable(view, embedder.number, id)?.into_iter().filter(|row| row.text_hash == hash)
