@@ -202,7 +202,7 @@ def test_completion_of_commands_and_options(cli: Cli) -> None:
     assert complete("otolith config set embedder", 3) == names
     assert complete("otolith config get ho", 3) == ["home"]
     assert "home" not in complete("otolith config set ho", 3)
-    assert complete("otolith help re", 2) == ["remember", "recall"]
+    assert complete("otolith help re", 2) == ["remember", "recall", "reindex"]
     assert complete("otolith help config s", 3) == ["set", "show"]
 
 

@@ -313,6 +313,47 @@ def test_a_few_refusals_are_counted_and_do_not_keep_the_old_model(home: Path) ->
         assert (again.embedded, again.refused, again.error) == (0, 0, None)
 
 
+def test_what_was_refused_before_the_first_vector_is_recorded_all_the_same(home: Path) -> None:
+    fill(home, 12)
+    model = Refusing(8, "new", lambda text: text.endswith((" 0", " 1")))
+    with Memory.open(home, embedder=model) as memory:
+        report = memory.reindex(batch=2)
+        assert (report.embedded, report.refused, report.remaining, report.switched) == (10, 2, 0, True)
+        assert memory.coverage().refused == 2
+
+
+def test_ten_models_one_after_the_other_take_the_room_of_two(home: Path) -> None:
+    """A forced reindex wrote 35 GB, and lost what it was to index."""
+    fill(home, 1500, Model(256, "model 0"))
+    file = home / "episodes.redb"
+    with Memory.open(home, embedder=Model(256, "model 0")) as memory:
+        texts = io.BytesIO()
+        memory.export(texts, vectors=False)
+        one = file.stat().st_size
+        for number in range(1, 11):
+            assert memory.reindex(embedder=Model(256, f"model {number}")).switched
+            assert file.stat().st_size < 2.2 * one
+        after = io.BytesIO()
+        memory.export(after, vectors=False)
+        assert after.getvalue() == texts.getvalue()
+        memory.compact()
+        assert file.stat().st_size < one
+
+
+def test_a_handle_without_an_embedder_neither_uses_nor_destroys_vectors_of_another_width(home: Path) -> None:
+    ids = fill(home, 5)
+    with Memory.open(home, embedder=None) as memory:
+        report = memory.recall("note number 3", vector=[1.0, 0.0])
+        assert (report[0].text, report.legs["vector"].ran) == ("note number 3", False)
+        memory.remember("given in another width", vector=[1.0, 0.0])
+        memory.update(ids[0], tags=["x"])
+        assert counts(memory) == (6, 5, 1)
+        with pytest.raises(EmbedderError):
+            memory.pending()
+    with Memory.open(home, embedder=OLD) as memory:
+        assert (counts(memory), by_vector(memory)) == ((6, 5, 1), True)
+
+
 @pytest.mark.parametrize("good_ones", [0, 5])
 def test_a_model_that_refuses_most_does_not_get_the_home(home: Path, good_ones: int) -> None:
     fill(home, 20)
@@ -321,6 +362,7 @@ def test_a_model_that_refuses_most_does_not_get_the_home(home: Path, good_ones: 
         report = memory.reindex(batch=4)
         assert (report.embedded, report.switched) == (good_ones, False)
         assert f"new has vectors of {good_ones} of 20 records" in str(report.error)
+        assert report.refused == 20 - good_ones
         assert memory.status().home_embedder == "old"
     with Memory.open(home, embedder=OLD) as memory:
         assert (counts(memory), by_vector(memory)) == ((20, 20, 0), True)

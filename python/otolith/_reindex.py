@@ -82,7 +82,8 @@ class _Work:
         # Estimates between two looks at all records.
         self._own, self._theirs = self._begin["vectorized"], self._begin["home_vectorized"]
         self._is_home = self._begin["home"] in (None, target.fingerprint)
-        self.embedded = self._refused = self._outdated = self._purged = 0
+        self.embedded = self._outdated = self._purged = 0
+        self._refused: set[str] = set()
         self._switched = False
         self._error: OtolithError | None = None
 
@@ -90,11 +91,12 @@ class _Work:
         """Makes what is missing, gives the home away when it may, removes what is nobody's then."""
         self._try_switch()
         for number in range(_MOST_PASSES):
-            before = self.embedded + self._refused
+            before = self.embedded
             if not self._pass(first=number == 0):
                 return
             self._look()
-            if self._state["pending"] == 0 or self.embedded + self._refused == before:
+            # What was refused before the first vector is recorded nowhere, and comes once more if there was one.
+            if self._state["pending"] == 0 or self.embedded == before:
                 break
         self._try_switch(always=True)
         if not self._is_home:
@@ -142,7 +144,8 @@ class _Work:
             self._width = next((len(row) for row in rows if not isinstance(row, str)), None)
         self._vectors.note_refused(self._target, rows, done.reasons)
         self.embedded += done.attached
-        self._refused += done.refused
+        self._refused.update(id for id, _ in done.reasons)
+        self._refused.difference_update({one.id for one in todo} - {id for id, _ in done.reasons})
         self._outdated += done.outdated
         self._own += done.attached
 
@@ -150,7 +153,7 @@ class _Work:
         if self._pace.progress is not None:
             begin = self._begin
             total = begin["pending"] + begin["dimension_mismatches"]
-            done = self.embedded + self._refused + self._outdated
+            done = self.embedded + len(self._refused) + self._outdated
             self._pace.progress(done, max(total, done))
 
     def _look(self) -> None:
@@ -190,7 +193,7 @@ class _Work:
             total=state["total"],
             vectorized=self._begin["vectorized"] if dry_run else state["vectorized"],
             embedded=self.embedded,
-            refused=self._refused,
+            refused=len(self._refused),
             outdated=self._outdated,
             remaining=state["pending"] + (state["dimension_mismatches"] if dry_run else 0),
             switched=self._switched,

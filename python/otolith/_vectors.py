@@ -217,7 +217,7 @@ class Vectors:
         """
         if wanted is None:
             return self._required("reindex")
-        if wanted in ("auto", "none"):
+        if isinstance(wanted, str) and wanted.strip() in ("auto", "none"):
             raise InvalidInput(
                 f"embedder: {wanted!r} names no embedder; give a spec such as openai:bge-m3", field="embedder"
             )

@@ -210,7 +210,8 @@ def _of_store(memory: Memory, status: Status, census: Mapping[str, Any]) -> Iter
         yield Finding("error", f"{status.unreadable} records cannot be read", advice)
     coverage = status.coverage
     waiting = coverage.pending + coverage.stale
-    if waiting and status.embedder is not None:
+    is_other = status.home_embedder not in (None, status.fingerprint)
+    if waiting and status.embedder is not None and not is_other:
         yield Finding("note", f"{waiting} records wait for their vector", "make them with `otolith embed`")
     if coverage.refused:
         yield Finding(

@@ -238,13 +238,12 @@ impl<'t> WriteView<'t> {
         if old == number {
             return Ok(());
         }
-        match number {
-            Some(number) => self.set_home_embedder(number)?,
-            None => {
-                let mut table = self.read.tables_to_write()?.meta.borrow_mut();
-                table.remove(tables::META_HOME_EMBEDDER).map_err(|e| self.read.context.fail(e))?;
-                self.changed = true;
-            }
+        if let Some(number) = number {
+            self.set_home_embedder(number)?;
+        } else {
+            let mut table = self.read.tables_to_write()?.meta.borrow_mut();
+            table.remove(tables::META_HOME_EMBEDDER).map_err(|e| self.read.context.fail(e))?;
+            self.changed = true;
         }
         if let Some(old) = old.map(|number| self.read.embedder(number)).transpose()?.flatten()
             && !old.fingerprint.starts_with(GIVEN)
