@@ -73,6 +73,16 @@ def test_filters_hold_for_vectors_too(home: Path, configured: EmbeddingServer) -
         assert [hit.id for hit in report] == [kept.id]
 
 
+def test_one_event_behind_eighty_mails_is_found(home: Path) -> None:
+    """A pool that was cut before the filter held mails only."""
+    with Memory.open(home, embedder="hash:64") as memory:
+        memory.remember_many([{"summary": f"quarterly review mail {n}", "tags": ["mail"]} for n in range(80)])
+        event = memory.remember("review", tags=["event"])
+        report = memory.recall("quarterly review mail", 1, filter=Filter(tags=("event",)))
+        assert [hit.id for hit in report] == [event.id]
+        assert report.legs["vector"].ran
+
+
 def test_a_server_that_is_down_fails_no_write(
     home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -95,7 +95,7 @@ class _Work:
             if not self._pass(first=number == 0):
                 return
             self._look()
-            # What was refused before the first vector is recorded nowhere, and comes once more if there was one.
+            # What was refused before the first vector is recorded nowhere and comes once more.
             if self._state["pending"] == 0 or self.embedded == before:
                 break
         self._try_switch(always=True)
