@@ -72,6 +72,11 @@ impl<'a> CodeRows<'a> {
         self.scales.len()
     }
 
+    /// How many bytes the codes take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.codes.len()
+    }
+
     /// The codes of a row, with what lies behind the last component.
     #[inline]
     pub(crate) fn row(&self, at: usize) -> &'a [u8] {
@@ -160,6 +165,7 @@ impl Query8 {
     /// # Panics
     /// When a row has another stride.
     #[inline]
+    #[cfg(test)]
     pub(crate) fn dot4(&self, rows: [&[u8]; 4]) -> [i32; 4] {
         assert!(rows.iter().all(|row| row.len() == self.codes.len()), "rows have the stride of the question");
         let dots = match self.kernel {

@@ -1,9 +1,8 @@
-//! Vectors: checked unit rows, their similarity, and the exact search over them.
+//! Vectors: checked unit rows, their similarity, and the search for near ones: over all of them, or by a graph.
 
 #[cfg(test)]
 mod clustered;
 mod codes;
-#[allow(dead_code, reason = "the engine builds and asks graphs in a later step")]
 mod graph;
 mod half;
 mod kernel;
@@ -12,8 +11,11 @@ mod rows;
 mod search;
 mod segment;
 mod set;
+mod table;
 
+pub(crate) use graph::{Builder, Graph};
 pub use row::{MAX_DIM, Refusal, UnitRow};
 pub(crate) use rows::StoredRow;
+pub use search::{Effort, Near};
 pub(crate) use segment::VectorSegment;
 pub use set::VectorSet;

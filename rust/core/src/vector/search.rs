@@ -6,32 +6,52 @@
 //! **What codes leave open.** A cosine differs from that of the codes by the rounding of the row's components, each by half
 //! a step `s` at most, and by that of the question's, of step `t`. If they are rounded independently, the difference has a
 //! standard deviation of `sqrt((s^2 + t^2) / 12)`. Rows are put in order of the most their cosine can be expected to be, which
-//! is [`SPREAD`]` (s + t)` above that of the codes, five to seven deviations; and when a row that was not scored may be as
+//! is [`super::table::SPREAD`]` (s + t)` above that of the codes, five to seven deviations; and when a row that was not scored may be as
 //! near as the last of the answer, all that may be are scored. Up to 8 components nothing lies beyond it, as the
 //! difference is at most `sqrt(width) / 2 (s + t)`; with more, a row is missed if it errs by more than that.
 
-use super::codes::{Block, Query8};
+use super::codes::Query8;
+use super::graph::EF_SEARCH;
 use super::half::{self, HalfRow};
 use super::kernel::{Kernel, prefetch};
 use super::row::{Refusal, UnitRow};
-use super::rows::RowsView;
 use super::set::{DEAD, VectorSet};
+use super::table::{Candidate, Pool, Table};
 use crate::ids::DocId;
 use fixedbitset::FixedBitSet;
-use std::ops::Range;
-
-/// See the module: `5 / sqrt(12)`.
-const SPREAD: f32 = 1.443_375_7;
 
 /// For each document asked for, rows that are scored; and how many at least. Codes alone have .994 of the ten best among
 /// their ten best, all of them among the first 20.
 const POOL: (usize, usize) = (4, 100);
 
-/// Rows that are compared before their bounds are looked at: sums stay in the nearest cache.
-const BLOCK: usize = 64;
+/// A row on a walk takes so many times as long as one after the other: a walk that would compare more than one in so many
+/// is not begun or given up.
+const WORTH: usize = 4;
 
 /// Rows ahead of the one that is scored that memory is asked for.
 const AHEAD: usize = 4;
+
+/// How hard to look where rows have a graph.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Effort {
+    /// Rows that are kept on a walk; more find more and take longer. Not less than the documents asked for.
+    pub ef: Option<usize>,
+    /// Compare all rows instead.
+    pub exact: bool,
+}
+
+/// What was found, and how.
+#[derive(Debug, Default)]
+pub struct Near {
+    /// Documents with their cosines, best first; all that are tied with the last.
+    pub found: Vec<(DocId, f32)>,
+    /// Rows that were looked through one by one.
+    pub compared: usize,
+    /// Rows that have a graph which was walked on instead.
+    pub walked: usize,
+    /// How often rows were looked through.
+    pub(super) rounds: usize,
+}
 
 impl VectorSet {
     /// The `k` documents that are nearest to `query`, with their cosines, best first; equal ones in order of their numbers.
@@ -61,27 +81,34 @@ impl VectorSet {
         k: usize,
         allowed: Option<&FixedBitSet>,
     ) -> Result<Vec<(DocId, f32)>, Refusal> {
-        Ok(self.look(query, k, allowed)?.0)
+        Ok(self.look(query, k, allowed, Effort::default())?.found)
     }
 
-    /// And how often rows were looked through.
-    fn look(
+    /// The same, as `effort` says, and how it was done.
+    ///
+    /// # Errors
+    /// As [`VectorSet::nearest`].
+    pub fn look(
         &self,
         query: &UnitRow,
         k: usize,
         allowed: Option<&FixedBitSet>,
-    ) -> Result<(Vec<(DocId, f32)>, usize), Refusal> {
+        effort: Effort,
+    ) -> Result<Near, Refusal> {
+        let mut near = Near::default();
         if !self.fits(query)? || k == 0 {
-            return Ok((Vec::new(), 0));
+            return Ok(near);
         }
         let asked = Asked::new(query);
-        let tables = self.tables(allowed);
-        let total: usize = tables.iter().map(Table::len).sum();
+        let mut tables = self.tables(allowed);
         let codes = Query8::new(query.as_slice());
         let (mut limit, mut floor) = (k.saturating_mul(POOL.0).max(POOL.1), f32::NEG_INFINITY);
-        let mut rounds = 0;
+        let mut ef = effort.ef.unwrap_or(EF_SEARCH).max(k);
+        let mut walked =
+            if effort.exact { Vec::new() } else { walk(&mut tables, &codes, allowed, ef, limit) };
         loop {
-            rounds += 1;
+            near.rounds += 1;
+            let total: usize = tables.iter().map(Table::len).sum();
             // So many are scored that codes would leave none out.
             let all = limit >= total && floor == f32::NEG_INFINITY;
             let mut pool = Pool::new(limit, floor);
@@ -93,17 +120,33 @@ impl VectorSet {
                 }
             }
             let left_out = pool.close();
+            pool.found.extend_from_slice(&walked);
             let mut best = asked.score(&tables, pool.found);
             best.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-            match best.get(k - 1).map(|last| last.1) {
-                Some(last) if left_out < last => {
+            let last = best.get(k - 1).map(|last| last.1);
+            let done = match last {
+                Some(last) => left_out < last,
+                None => left_out == f32::NEG_INFINITY && walked.is_empty(),
+            };
+            if done {
+                if let Some(last) = last {
                     best.truncate(best.partition_point(|found| found.1 >= last));
-                    return Ok((best, rounds));
                 }
-                None if left_out == f32::NEG_INFINITY => return Ok((best, rounds)),
+                near.found = best;
+                near.compared = total;
+                near.walked = tables.iter().map(|table| table.walked).sum();
+                return Ok(near);
+            }
+            match last {
                 Some(last) => (limit, floor) = (usize::MAX, last.next_down()),
                 // Many rows of few documents.
-                None => limit = limit.saturating_mul(4),
+                None => {
+                    limit = limit.saturating_mul(4);
+                    ef = ef.saturating_mul(4);
+                    if !walked.is_empty() {
+                        walked = walk(&mut tables, &codes, allowed, ef, limit);
+                    }
+                }
             }
         }
     }
@@ -179,7 +222,9 @@ impl VectorSet {
                 base: part.base,
                 max_doc: part.max_doc,
                 dead: (!part.dead.is_clear()).then_some(&part.dead),
+                graph: part.segment.graph().map(|graph| (graph, part.dead.is_clear())),
                 listed: None,
+                walked: 0,
             };
             let mut from = 0;
             table.list(allowed, part.base, part.max_doc, |doc| {
@@ -190,12 +235,45 @@ impl VectorSet {
             tables.push(table);
         }
         if let Some((rows, docs)) = self.own() {
-            let mut table = Table { rows, docs, base: 0, max_doc: DEAD, dead: None, listed: None };
+            let graph = self.graph().map(|graph| (graph, self.is_whole()));
+            let mut table =
+                Table { rows, docs, base: 0, max_doc: DEAD, dead: None, graph, listed: None, walked: 0 };
             table.list(allowed, self.first_own, DEAD - self.first_own, |doc| self.own_span(doc));
             tables.push(table);
         }
         tables
     }
+}
+
+/// Walks over the rows that have a graph, where that takes less than comparing them: which of them are likely to be
+/// among the best. Tables that were walked say so.
+fn walk(
+    tables: &mut [Table<'_>],
+    query: &Query8,
+    allowed: Option<&FixedBitSet>,
+    ef: usize,
+    limit: usize,
+) -> Vec<Candidate> {
+    let mut found = Vec::new();
+    for (table, at) in tables.iter_mut().zip(0..) {
+        table.walked = 0;
+        let Some((graph, is_whole)) = table.graph.filter(|_| table.listed.is_none()) else { continue };
+        let (rows, codes) = (graph.len(), table.rows.codes());
+        if rows > codes.len() || ef.saturating_mul(WORTH) > rows {
+            continue;
+        }
+        let near = if is_whole && allowed.is_none() {
+            graph.walk(query, codes, ef)
+        } else {
+            let accept = |row: u32| table.admitted(row as usize, allowed).is_some();
+            graph.walk_among(query, codes, ef, rows / WORTH, accept)
+        };
+        if near.is_whole {
+            found.extend(near.found.iter().take(limit).map(|(row, cosine)| (*cosine, at, *row)));
+            table.walked = rows;
+        }
+    }
+    found
 }
 
 /// A question, as rows are scored.
@@ -233,175 +311,11 @@ impl Asked {
     }
 }
 
-/// Rows of a segment, or those that are in none.
-struct Table<'a> {
-    rows: RowsView<'a>,
-    /// By row, the document, counted from `base`.
-    docs: &'a [u32],
-    base: u32,
-    /// Documents there are: one of a greater number is damage, or gone.
-    max_doc: u32,
-    dead: Option<&'a FixedBitSet>,
-    /// The rows of the documents that may be found, if these are few.
-    listed: Option<Vec<u32>>,
-}
-
-impl Table<'_> {
-    /// Notes where those of the documents `start .. start + count` that may be found have their rows, if they are few.
-    /// `span` is asked in rising order.
-    fn list(
-        &mut self,
-        allowed: Option<&FixedBitSet>,
-        start: u32,
-        count: u32,
-        mut span: impl FnMut(DocId) -> Range<usize>,
-    ) {
-        /// A row that is compared out of its turn takes about twice as long as one after the other.
-        const FEW: usize = 2;
-        let Some(allowed) = allowed else { return };
-        let (start, end) = (start as usize, (start as usize + count as usize).min(allowed.len()));
-        if start >= end {
-            self.listed = Some(Vec::new());
-            return;
-        }
-        if allowed.count_ones(start..end) * FEW >= self.docs.len() {
-            return;
-        }
-        let mut listed = Vec::new();
-        for doc in ones(allowed, start, end) {
-            listed.extend(span(DocId(doc as u32)).map(|row| row as u32));
-        }
-        self.listed = Some(listed);
-    }
-
-    /// Rows that may have to be looked at.
-    fn len(&self) -> usize {
-        self.listed.as_ref().map_or(self.docs.len(), Vec::len)
-    }
-
-    /// The document of a row, if it may be found.
-    #[inline]
-    fn admitted(&self, row: usize, allowed: Option<&FixedBitSet>) -> Option<DocId> {
-        let own = self.docs[row];
-        let doc = DocId(self.base.wrapping_add(own));
-        let fine = own < self.max_doc
-            && self.dead.is_none_or(|dead| !dead.contains(own as usize))
-            && allowed.is_none_or(|allowed| allowed.contains(doc.index()));
-        fine.then_some(doc)
-    }
-
-    /// Every row that may be found, with its document.
-    fn each(&self, allowed: Option<&FixedBitSet>, mut take: impl FnMut(usize, DocId)) {
-        let mut take = |row: usize| {
-            if let Some(doc) = self.admitted(row, allowed) {
-                take(row, doc);
-            }
-        };
-        match &self.listed {
-            Some(listed) => listed.iter().for_each(|row| take(*row as usize)),
-            None => (0..self.docs.len()).for_each(take),
-        }
-    }
-
-    /// Offers to the pool the rows that may be found.
-    fn look_through(&self, query: &Query8, allowed: Option<&FixedBitSet>, at: u32, pool: &mut Pool) {
-        let codes = self.rows.codes();
-        let (mut dots, mut scales, mut bounds) = ([0; BLOCK], [0.0; BLOCK], [0.0; BLOCK]);
-        let mut offer = |dots: &[i32], scales: &[f32], row: &dyn Fn(usize) -> usize| {
-            let mut above = query.bounds(Block { dots, scales }, SPREAD, pool.least, &mut bounds);
-            while above != 0 {
-                let place = above.trailing_zeros() as usize;
-                above &= above - 1;
-                // What was taken meanwhile may have raised it.
-                if bounds[place] > pool.least && self.admitted(row(place), allowed).is_some() {
-                    pool.take((bounds[place], at, row(place) as u32));
-                }
-            }
-        };
-        match &self.listed {
-            Some(listed) => {
-                for rows in listed.chunks(BLOCK) {
-                    let (dots, scales) = (&mut dots[..rows.len()], &mut scales[..rows.len()]);
-                    query.dots_at(codes, rows, dots);
-                    scales.iter_mut().zip(rows).for_each(|(scale, row)| *scale = codes.scale(*row as usize));
-                    offer(dots, scales, &|place| rows[place] as usize);
-                }
-            }
-            None => {
-                for (scales, block) in codes.scales().chunks(BLOCK).zip(0..) {
-                    let dots = &mut dots[..scales.len()];
-                    query.dots(codes, BLOCK * block, dots);
-                    offer(dots, scales, &|place| BLOCK * block + place);
-                }
-            }
-        }
-    }
-}
-
-/// Bits that are set within `start .. end`.
-fn ones(bits: &FixedBitSet, start: usize, end: usize) -> impl Iterator<Item = usize> {
-    const BITS: usize = usize::BITS as usize;
-    let words =
-        bits.as_slice().iter().enumerate().skip(start / BITS).take_while(move |(at, _)| at * BITS < end);
-    words
-        .flat_map(|(at, word)| {
-            let mut rest = *word;
-            std::iter::from_fn(move || {
-                let bit = rest.trailing_zeros() as usize;
-                (rest != 0).then(|| {
-                    rest &= rest - 1;
-                    at * BITS + bit
-                })
-            })
-        })
-        .skip_while(move |bit| *bit < start)
-        .take_while(move |bit| *bit < end)
-}
-
-/// Most that the cosine of a row can be expected to be, the number of its table, and its own.
-type Candidate = (f32, u32, u32);
-
-/// The best rows so far.
-struct Pool {
-    limit: usize,
-    /// A row has to be above it.
-    least: f32,
-    found: Vec<Candidate>,
-}
-
-impl Pool {
-    fn new(limit: usize, least: f32) -> Self {
-        Self { limit, least, found: Vec::new() }
-    }
-
-    #[inline]
-    fn take(&mut self, candidate: Candidate) {
-        self.found.push(candidate);
-        if self.found.len() >= self.limit.saturating_mul(2) {
-            self.cut();
-        }
-    }
-
-    /// Lets go all but the best; no row that is not in it can be expected to be above what is given back.
-    fn close(&mut self) -> f32 {
-        if self.found.len() > self.limit {
-            self.cut();
-        }
-        self.least
-    }
-
-    #[cold]
-    fn cut(&mut self) {
-        let order = |a: &Candidate, b: &Candidate| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2)));
-        self.least = self.found.select_nth_unstable_by(self.limit - 1, order).1.0;
-        self.found.truncate(self.limit);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::VectorSegment;
     use super::super::clustered::clustered;
+    use super::super::table::SPREAD;
     use super::*;
     use crate::sections::Sections;
     use proptest::prelude::*;
@@ -467,7 +381,7 @@ mod tests {
                         assert_eq!(set.nearest(&query, k, allowed).unwrap(), expected, "{width} {k}");
                     }
                 }
-                again += usize::from(set.look(&query, 10, None).unwrap().1 > 1);
+                again += usize::from(set.look(&query, 10, None, Effort::default()).unwrap().rounds > 1);
             }
             // Codes decide at once where scores differ by more than a step.
             assert!(width < 65 || again == 0, "{again} of 40 questions were looked through twice");

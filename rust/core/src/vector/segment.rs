@@ -11,6 +11,8 @@
 //!
 //! Codes are what the question is compared with first, halves what is scored: see [`super::codes`], [`super::half`].
 
+use super::codes::CodeRows;
+use super::graph::Graph;
 use super::half::{HalfRow, from_half};
 use super::row::MAX_DIM;
 use super::rows::{RowsView, StoredRow};
@@ -49,6 +51,8 @@ pub(crate) struct VectorSegment {
     scales: Numbers<f32>,
     halves: Numbers<u16>,
     sum: Numbers<i64>,
+    /// To find near rows without comparing all.
+    graph: Option<Graph>,
 }
 
 impl VectorSegment {
@@ -71,6 +75,7 @@ impl VectorSegment {
             scales: sections.array(SCALES)?,
             halves: sections.array(HALVES)?,
             sum: sections.array(SUM)?,
+            graph: None,
         };
         let fits = (1..=MAX_DIM).contains(&dim)
             && segment.num_docs <= segment.docs.len()
@@ -134,6 +139,21 @@ impl VectorSegment {
 
     pub(crate) fn dim(&self) -> usize {
         self.dim
+    }
+
+    /// The same with a graph of its rows. A graph of other rows is none.
+    pub(crate) fn with_graph(self, graph: Option<Graph>) -> Self {
+        let graph = graph.filter(|graph| graph.len() == self.docs.len());
+        Self { graph, ..self }
+    }
+
+    pub(crate) fn graph(&self) -> Option<&Graph> {
+        self.graph.as_ref()
+    }
+
+    /// What a graph is built over; None never happens: sizes were compared when the segment was opened.
+    pub(crate) fn codes(&self) -> Option<CodeRows<'_>> {
+        self.fitting().map(|rows| rows.codes())
     }
 
     /// Documents with rows.

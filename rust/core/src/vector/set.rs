@@ -1,9 +1,12 @@
 //! The rows of an index: of its segments, and those that came since.
 
+use super::graph::{Builder, Graph};
 use super::row::Refusal;
 use super::rows::{self, Rows, RowsView, StoredRow};
 use super::segment::{UNIT, VectorSegment, add_to_sum};
+use crate::error::Result;
 use crate::ids::DocId;
+use crate::sections::Sections;
 use fixedbitset::FixedBitSet;
 use std::ops::Range;
 
@@ -24,6 +27,8 @@ pub struct VectorSet {
     spans: Vec<Span>,
     live_rows: usize,
     live_docs: usize,
+    /// Over the first of the rows that are held here.
+    graph: Option<Graph>,
     /// Sum of each live document's first row, in units of 2^-40: whole numbers, so that any history of
     /// insertions and removals gives the same bits. Its mean is what unrelated text has in common.
     sum: Vec<i64>,
@@ -156,6 +161,55 @@ impl VectorSet {
         }
     }
 
+    /// Builds the graph of the rows that are held here, as far as it is not there, if their codes take `least` bytes or
+    /// more; `stop` is asked while it does. What is done by then is kept. True when all is done.
+    ///
+    /// # Errors
+    /// As [`Builder::step`].
+    pub(crate) fn build_graph(&mut self, least: usize, stop: &dyn Fn() -> bool) -> Result<bool> {
+        /// Rows between two questions whether there is more.
+        const STEP: usize = 1_024;
+        let Some((rows, _)) = self.own() else { return Ok(true) };
+        let codes = rows.codes();
+        if codes.bytes() < least {
+            self.graph = None;
+            return Ok(true);
+        }
+        if self.graph.as_ref().is_some_and(|graph| graph.len() == codes.len()) {
+            return Ok(true);
+        }
+        let begun = self.graph.as_ref().map(|graph| Builder::from_graph(codes, graph)).transpose()?.flatten();
+        let mut builder = match begun {
+            Some(begun) => begun,
+            None => Builder::new(codes)?,
+        };
+        let mut done = false;
+        while !done && !stop() {
+            done = builder.step(STEP, stop)?;
+        }
+        if done {
+            builder.finish();
+        }
+        let graph = Graph::open(&Sections::in_memory(|out| builder.write(out))?)?;
+        self.graph = graph;
+        Ok(done)
+    }
+
+    /// The graph of the first of the rows that are held here.
+    pub(crate) fn graph(&self) -> Option<&Graph> {
+        self.graph.as_ref()
+    }
+
+    /// Takes over the graph of rows that were read from a file with it; one of more rows than there are is none.
+    pub(crate) fn set_graph(&mut self, graph: Option<Graph>) {
+        self.graph = graph.filter(|graph| graph.len() <= self.owners.len());
+    }
+
+    /// Whether all rows that are held here are of live documents.
+    pub(super) fn is_whole(&self) -> bool {
+        self.live_rows == self.owners.len()
+    }
+
     /// The rows that are held here, and the document of each, [`DEAD`] for one that is gone.
     pub(super) fn own(&self) -> Option<(RowsView<'_>, &[u32])> {
         Some((self.rows.view(self.dim?)?, &self.owners))
@@ -204,6 +258,7 @@ impl VectorSet {
     }
 
     fn purge(&mut self) {
+        self.graph = None;
         let width = self.dim.unwrap_or(0);
         let mut kept = 0;
         for row in 0..self.owners.len() {
@@ -290,7 +345,6 @@ pub(super) const DEAD: u32 = u32::MAX;
 mod tests {
     use super::super::UnitRow;
     use super::*;
-    use crate::sections::Sections;
     use proptest::prelude::*;
 
     #[test]

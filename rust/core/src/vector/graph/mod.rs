@@ -27,10 +27,10 @@ mod seed;
 mod twins;
 mod walk;
 
-#[allow(unused_imports, reason = "the engine builds graphs in a later step")]
 pub(crate) use build::Builder;
-#[allow(unused_imports, reason = "as above")]
-pub(crate) use walk::{EF_SEARCH, Walked};
+pub(crate) use walk::EF_SEARCH;
+#[cfg(test)]
+use walk::Walked;
 
 use crate::error::Result;
 use crate::sections::{Numbers, SectionName, SectionWriter, Sections};
