@@ -160,27 +160,6 @@ impl Query8 {
         })
     }
 
-    /// Inner products with four rows at once: the question is read once.
-    ///
-    /// # Panics
-    /// When a row has another stride.
-    #[inline]
-    #[cfg(test)]
-    pub(crate) fn dot4(&self, rows: [&[u8]; 4]) -> [i32; 4] {
-        assert!(rows.iter().all(|row| row.len() == self.codes.len()), "rows have the stride of the question");
-        let dots = match self.kernel {
-            Kernel::Portable => portable::dot4(rows, self),
-            // SAFETY: a kernel is only made on a machine that has it.
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2 => unsafe { avx2::dot4(rows, self) },
-            // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Kernel::Vnni => unsafe { vnni::dot4(rows, self) },
-        };
-        let ([a, b, c, d], excess) = (dots, self.excess);
-        [a - excess, b - excess, c - excess, d - excess]
-    }
-
     /// Inner products with the rows `first ..`, as many as `out` has places.
     ///
     /// # Panics
@@ -330,7 +309,7 @@ mod portable {
         sum
     }
 
-    pub(super) fn dot4(rows: [&[u8]; 4], query: &Query8) -> [i32; 4] {
+    fn dot4(rows: [&[u8]; 4], query: &Query8) -> [i32; 4] {
         rows.map(|row| dot(row, query))
     }
 
@@ -396,7 +375,7 @@ mod avx2 {
 
     #[inline]
     #[target_feature(enable = "avx2")]
-    pub(super) fn dot4(rows: [&[u8]; 4], query: &Query8) -> [i32; 4] {
+    fn dot4(rows: [&[u8]; 4], query: &Query8) -> [i32; 4] {
         let mut sums = [_mm256_setzero_si256(); 4];
         let [a, b, c, d] = rows;
         let (a, b, c, d) =
@@ -455,7 +434,7 @@ mod vnni {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    pub(super) fn dot4(rows: [&[u8]; 4], query: &Query8) -> [i32; 4] {
+    fn dot4(rows: [&[u8]; 4], query: &Query8) -> [i32; 4] {
         let mut sums = [_mm512_setzero_si512(); 4];
         let [a, b, c, d] = rows;
         let (a, b, c, d) = (
@@ -521,11 +500,6 @@ mod tests {
             reversed.reverse();
             assert!(one == expected && all == expected && reversed == expected, "{kernel:?} {width}");
             if rows.len() >= 4 {
-                assert_eq!(
-                    query.dot4([0, 1, 2, 3].map(|at| rows.row(at))),
-                    expected[..4],
-                    "{kernel:?} {width}"
-                );
                 query.dots(rows, 2, &mut all[2..]);
                 assert_eq!(all, expected);
             }

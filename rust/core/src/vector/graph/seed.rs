@@ -14,7 +14,7 @@ use hnsw_rs::prelude::{Distance, Hnsw};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How far rows are from each other, by their numbers.
-struct Apart<'a>(Pairs<'a>);
+pub(super) struct Apart<'a>(pub(super) Pairs<'a>);
 
 impl Distance<u32> for Apart<'_> {
     fn eval(&self, a: &[u32], b: &[u32]) -> f32 {

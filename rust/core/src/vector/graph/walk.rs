@@ -6,7 +6,8 @@ use super::found::Found;
 use super::layers::Layers;
 use super::scratch::Scratch;
 
-/// Rows that are kept on a walk unless said otherwise: nine tenths of the ten nearest are found with a sixth of it.
+/// Rows that are kept on a walk unless said otherwise: .993 of the ten nearest of 100,000 rows made like embeddings are
+/// among them, .982 with half of it.
 pub(crate) const EF_SEARCH: usize = 128;
 
 /// What a walk found.
@@ -22,6 +23,9 @@ pub(crate) struct Walked {
 
 impl Graph {
     /// The `ef` rows that are nearest to the question, nearly: of those the graph is one of.
+    ///
+    /// # Panics
+    /// When the question has another width than the rows.
     pub(crate) fn walk(&self, query: &Query8, rows: CodeRows<'_>, ef: usize) -> Walked {
         Scratch::with(|scratch| {
             let layers = self.layers();
@@ -43,6 +47,9 @@ impl Graph {
 
     /// The same among the rows that `accept` takes: tombstones and filters. Gives up once more than `most` rows were
     /// compared: where few are accepted, comparing those takes less time.
+    ///
+    /// # Panics
+    /// As [`Graph::walk`].
     pub(crate) fn walk_among(
         &self,
         query: &Query8,

@@ -5,8 +5,9 @@
 //! offset that all have in common.
 
 use super::super::super::codes::Pairs;
+use super::super::seed::Apart;
 use super::*;
-use hnsw_rs::prelude::{Distance, Hnsw};
+use hnsw_rs::prelude::Hnsw;
 use std::io::Write;
 use std::time::Instant;
 
@@ -109,14 +110,6 @@ fn measure(data: &TestRows, best: &[Vec<u32>], mut ask: impl FnMut(&Query8) -> V
     }
     least.sort_by(f64::total_cmp);
     (least[least.len() / 2], least[least.len() * 95 / 100], f64::from(good as u32) / f64::from(all as u32))
-}
-
-struct Apart<'a>(Pairs<'a>);
-
-impl Distance<u32> for Apart<'_> {
-    fn eval(&self, a: &[u32], b: &[u32]) -> f32 {
-        (1.0 - self.0.cosine(a[0], b[0])).max(0.0)
-    }
 }
 
 /// Seconds of the processor that this thread had: others run beside. Of the clock where the system does not tell.
