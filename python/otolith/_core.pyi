@@ -909,6 +909,9 @@ class IndexParams:
         b: Strength of the length normalisation, 0 to 1; 0 ignores length.
         analyzer: `default`, or `plain`: case-folded words and nothing else, for comparison with other engines.
         language: Whose words are stemmed, by Snowball's name, or `off`; nothing to `plain`, where it is always `off`.
+        ef_search: Vectors that are kept on a walk over their graph, 1 or more; more find more and take longer. None is 128.
+        exact_below: Fewer vectors get no graph by `compact`: each is compared. None is as many as take 8 MiB at a byte a
+            component, 21,845 of 384.
 
     Raises:
         InvalidInput: A value is out of its range.
@@ -920,6 +923,8 @@ class IndexParams:
         b: float = 0.75,
         analyzer: Literal["default", "plain"] = "default",
         language: str = "english",
+        ef_search: int | None = None,
+        exact_below: int | None = None,
     ) -> IndexParams: ...
     @property
     def k1(self) -> float:
@@ -933,6 +938,12 @@ class IndexParams:
     @property
     def language(self) -> str:
         """Whose words are stemmed, or `off`."""
+    @property
+    def ef_search(self) -> int | None:
+        """Vectors that are kept on a walk over their graph; None is 128."""
+    @property
+    def exact_below(self) -> int | None:
+        """Fewer vectors are compared one by one; None is as many as take 8 MiB at a byte a component."""
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def __reduce__(self) -> tuple[Any, ...]: ...
@@ -1062,7 +1073,8 @@ class HybridIndex:
         """
     def compact(self) -> None:
         """Makes the index smaller and faster after many changes: documents that were removed or replaced are gone from it
-        for good, and `max_doc` is `num_docs`.
+        for good, and `max_doc` is `num_docs`. Many vectors get a graph, which takes some ten seconds for 100,000; what is
+        inserted afterwards is compared one by one until the next time. Ctrl-C ends it, and the next call goes on.
 
         Raises:
             StoreCorrupt: The file it was loaded from is damaged.
@@ -1076,6 +1088,8 @@ class HybridIndex:
         ids: Sequence[str] | None = None,
         fusion: str = "weighted",
         weights: Mapping[str, float] | None = None,
+        ef_search: int | None = None,
+        exact: bool | None = None,
         explain: bool = False,
     ) -> list[IndexHit]:
         """The best `k` documents, best first; without query and vector there are none.
@@ -1087,6 +1101,8 @@ class HybridIndex:
             ids: Only these; unknown ones are ignored.
             fusion: `weighted` or `rrf`.
             weights: Weight of each leg by name, `lexical` and `vector`; only their ratio counts.
+            ef_search: Vectors that are kept on a walk over their graph, instead of that of the settings.
+            exact: Whether every vector is compared; None and False leave it to the size.
             explain: Whether hits carry how their score came about.
 
         Raises:

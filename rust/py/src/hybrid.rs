@@ -4,7 +4,7 @@ use crate::convert::path::absolute;
 use crate::convert::{mapping, number, text, vector};
 use crate::door;
 use crate::errors;
-use crate::hybrid_types::{Answer, IndexParams, Inserted};
+use crate::hybrid_types::{Answer, IndexParams, Inserted, ef};
 use crate::report::Coverage;
 use otolith_core::engine as core_engine;
 use otolith_core::error::{Error, Result};
@@ -344,12 +344,16 @@ impl HybridIndex {
     }
 
     /// Makes the index smaller and faster after many changes: documents that were removed or replaced are gone from it
-    /// for good, and `max_doc` is `num_docs`.
+    /// for good, and `max_doc` is `num_docs`. Many vectors get a graph, which takes some ten seconds for 100,000; what is
+    /// inserted afterwards is compared one by one until the next time. Ctrl-C ends it, and the next call goes on.
     ///
     /// Raises:
     ///     StoreCorrupt: The file it was loaded from is damaged.
     fn compact(&self, py: Python<'_>) -> PyResult<()> {
-        door::run(py, || self.write()?.compact())
+        door::wait(py, Duration::ZERO, |wait| {
+            let stop = || wait.interrupted.is_some_and(|interrupted| interrupted());
+            self.write()?.compact(&stop)
+        })
     }
 
     /// The best `k` documents, best first; without query and vector there are none.
@@ -361,13 +365,17 @@ impl HybridIndex {
     ///     ids: Only these; unknown ones are ignored.
     ///     fusion: `weighted` or `rrf`.
     ///     weights: Weight of each leg by name, `lexical` and `vector`; only their ratio counts.
+    ///     ef_search: Vectors that are kept on a walk over their graph, instead of that of the settings.
+    ///     exact: Whether every vector is compared; None and False leave it to the size.
     ///     explain: Whether hits carry how their score came about.
     ///
     /// Raises:
     ///     DimensionMismatch: The vector is not as wide as the index.
     ///     InvalidInput: An argument is wrong, or the vector has no direction.
-    #[pyo3(signature = (query=None, vector=None, k=None, *, ids=None, fusion=None, weights=None, explain=false),
-           text_signature = "($self, query=None, vector=None, k=10, *, ids=None, fusion='weighted', weights=None, explain=False)")]
+    #[pyo3(signature = (query=None, vector=None, k=None, *, ids=None, fusion=None, weights=None, ef_search=None,
+                        exact=None, explain=false),
+           text_signature = "($self, query=None, vector=None, k=10, *, ids=None, fusion='weighted', weights=None, \
+                             ef_search=None, exact=None, explain=False)")]
     #[allow(clippy::too_many_arguments, reason = "they are keywords")]
     fn search<'py>(
         &self,
@@ -378,6 +386,8 @@ impl HybridIndex {
         ids: Option<&Bound<'_, PyAny>>,
         fusion: Option<&Bound<'_, PyAny>>,
         weights: Option<&Bound<'_, PyAny>>,
+        ef_search: Option<&Bound<'_, PyAny>>,
+        exact: Option<bool>,
         explain: bool,
     ) -> PyResult<Bound<'py, PyList>> {
         let vector = vector::optional("vector", vector)?;
@@ -390,6 +400,8 @@ impl HybridIndex {
             ids: ids.as_deref(),
             fusion: fusion.map_or_else(|| Ok(Fusion::default()), |fusion| text::parsed("fusion", fusion))?,
             weights: mapping::weights(weights)?,
+            ef_search: ef(ef_search)?,
+            exact: exact.unwrap_or(false),
             explain,
         };
         let answer = door::run(py, || self.read()?.search(&search).map(Answer::new))?;

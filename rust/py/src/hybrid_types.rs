@@ -5,7 +5,7 @@ use crate::convert::number;
 use crate::door;
 use crate::hit::Explanation;
 use crate::record;
-use otolith_core::error::Result;
+use otolith_core::error::{Error, Result};
 use otolith_core::index as core;
 use otolith_core::lexical::Bm25Params;
 use otolith_core::text::Analyzer;
@@ -19,6 +19,9 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 ///     b: Strength of the length normalisation, 0 to 1; 0 ignores length.
 ///     analyzer: `default`, or `plain`: case-folded words and nothing else, for comparison with other engines.
 ///     language: Whose words are stemmed, by Snowball's name, or `off`; nothing to `plain`, where it is always `off`.
+///     ef_search: Vectors that are kept on a walk over their graph, 1 or more; more find more and take longer. None is 128.
+///     exact_below: Fewer vectors get no graph by `compact`: each is compared. None is as many as take 8 MiB at a byte a
+///         component, 21,845 of 384.
 ///
 /// Raises:
 ///     InvalidInput: A value is out of its range.
@@ -31,27 +34,41 @@ pub(crate) struct IndexParams {
     /// Strength of the length normalisation.
     b: f64,
     core: Analyzer,
+    #[pyo3(get)]
+    /// Vectors that are kept on a walk over their graph; None is 128.
+    ef_search: Option<usize>,
+    #[pyo3(get)]
+    /// Fewer vectors are compared one by one; None is as many as take 8 MiB at a byte a component.
+    exact_below: Option<usize>,
 }
 
 impl IndexParams {
-    const FIELDS: [&str; 4] = ["k1", "b", "analyzer", "language"];
+    const FIELDS: [&str; 6] = ["k1", "b", "analyzer", "language", "ef_search", "exact_below"];
 
     pub(crate) fn core(&self) -> Result<core::IndexParams> {
         let bm25 = Bm25Params::new(self.k1 as f32, self.b as f32)?;
-        Ok(core::IndexParams { bm25, analyzer: self.core.kind(), language: self.core.language() })
+        Ok(core::IndexParams {
+            bm25,
+            analyzer: self.core.kind(),
+            language: self.core.language(),
+            ef_search: self.ef_search,
+            exact_below: self.exact_below,
+        })
     }
 
     fn read(
         py: Python<'_>,
-        k1: Option<&Bound<'_, PyAny>>,
-        b: Option<&Bound<'_, PyAny>>,
-        analyzer: Option<&Bound<'_, PyAny>>,
-        language: Option<&Bound<'_, PyAny>>,
+        [k1, b, analyzer, language, ef_search, exact_below]: [Option<&Bound<'_, PyAny>>; 6],
     ) -> PyResult<Self> {
         let params = Self {
             k1: k1.map_or(Ok(1.2), |k1| number::real("k1", k1))?,
             b: b.map_or(Ok(0.75), |b| number::real("b", b))?,
             core: analyzer::read(analyzer, language)?,
+            ef_search: ef(ef_search)?,
+            exact_below: exact_below
+                .filter(|rows| !rows.is_none())
+                .map(|rows| number::count("exact_below", rows))
+                .transpose()?,
         };
         door::quick(py, || params.core())?;
         Ok(params)
@@ -61,16 +78,18 @@ impl IndexParams {
 #[pymethods]
 impl IndexParams {
     #[new]
-    #[pyo3(signature = (*, k1=None, b=None, analyzer=None, language=None),
-           text_signature = "(*, k1=1.2, b=0.75, analyzer='default', language='english')")]
+    #[pyo3(signature = (*, k1=None, b=None, analyzer=None, language=None, ef_search=None, exact_below=None),
+           text_signature = "(*, k1=1.2, b=0.75, analyzer='default', language='english', ef_search=None, exact_below=None)")]
     fn new(
         py: Python<'_>,
         k1: Option<&Bound<'_, PyAny>>,
         b: Option<&Bound<'_, PyAny>>,
         analyzer: Option<&Bound<'_, PyAny>>,
         language: Option<&Bound<'_, PyAny>>,
+        ef_search: Option<&Bound<'_, PyAny>>,
+        exact_below: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        Self::read(py, k1, b, analyzer, language)
+        Self::read(py, [k1, b, analyzer, language, ef_search, exact_below])
     }
 
     /// How text becomes terms.
@@ -86,7 +105,7 @@ impl IndexParams {
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
-        let key = |params: &Self| (params.k1, params.b, params.core);
+        let key = |own: &Self| (own.k1, own.b, own.core, own.ef_search, own.exact_below);
         other.cast_exact::<Self>().is_ok_and(|other| key(self) == key(other.get()))
     }
 
@@ -103,14 +122,25 @@ impl IndexParams {
     }
 
     #[staticmethod]
+    #[pyo3(signature = (k1, b, analyzer, language, ef_search=None, exact_below=None))]
     fn _from_state(
         k1: &Bound<'_, PyAny>,
         b: &Bound<'_, PyAny>,
         analyzer: &Bound<'_, PyAny>,
         language: &Bound<'_, PyAny>,
+        ef_search: Option<&Bound<'_, PyAny>>,
+        exact_below: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        Self::read(k1.py(), Some(k1), Some(b), Some(analyzer), Some(language))
+        Self::read(k1.py(), [Some(k1), Some(b), Some(analyzer), Some(language), ef_search, exact_below])
     }
+}
+
+/// How many vectors are kept on a walk.
+pub(crate) fn ef(value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<usize>> {
+    let Some(value) = value.filter(|value| !value.is_none()) else { return Ok(None) };
+    let ef = number::count("ef_search", value)?;
+    let checked = if ef > 0 { Ok(ef) } else { Err(Error::invalid("ef_search", "must be 1 or more")) };
+    door::quick(value.py(), || checked).map(Some)
 }
 
 /// What an insertion did.

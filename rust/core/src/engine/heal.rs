@@ -63,15 +63,13 @@ impl Engine {
         Ok(())
     }
 
-    /// The segments in files, by name.
+    /// The segments in files, and their graphs, by name.
     fn files(&self) -> Vec<(String, Sections)> {
         let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
-        served
-            .members()
-            .filter_map(|member| {
-                Some((member.file.as_ref()?.name.clone(), member.segment.sections().clone()))
-            })
-            .collect()
+        let segments =
+            served.members().filter_map(|member| Some((member.file.as_ref()?, member.segment.sections())));
+        let graphs = served.members().filter_map(|member| member.segment.graph_sections());
+        segments.chain(graphs).map(|(file, sections)| (file.name.clone(), sections.clone())).collect()
     }
 
     /// What to do after an error that says that a file of the index is damaged.
@@ -162,7 +160,9 @@ impl Engine {
     pub(super) fn index_damage(&self) -> Option<Error> {
         let directory = self.upkeep.directory.as_ref()?;
         let checked = directory.load().and_then(|loaded| match loaded {
-            Some(loaded) => loaded.segments.iter().try_for_each(Sections::check_all),
+            Some(loaded) => {
+                loaded.segments.iter().chain(loaded.graphs.iter().flatten()).try_for_each(Sections::check_all)
+            }
             None => Ok(()),
         });
         checked.err()
@@ -224,6 +224,8 @@ fn patient_turn(directory: &Directory) -> Result<Option<Turn>> {
 fn newest_is_without(directory: &Directory, bad: &[&String]) -> bool {
     let newest = directory.load().ok().flatten();
     newest.is_some_and(|newest| {
-        newest.manifest.segments.iter().all(|entry| !bad.iter().any(|name| **name == entry.file.name))
+        let mut files =
+            newest.manifest.segments.iter().flat_map(|entry| [Some(&entry.file), entry.graph.as_ref()]);
+        files.all(|file| !file.is_some_and(|file| bad.iter().any(|name| **name == file.name)))
     })
 }

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 impl Engine {
     /// Puts a file without holes in the place of the present one, while others read and write. Then the index on disk is
-    /// made of one segment, without the words of what was forgotten. Gives the directory that is free of those, None
+    /// made of one segment, without the words of what was forgotten, and gets the graph over its vectors if these are many.
+    /// Gives the directory that is free of those, None
     /// when there is no index or when it cannot be done now, which is told by [`Engine::info`].
     ///
     /// # Errors
@@ -28,6 +29,11 @@ impl Engine {
             }
             Ok(clean) => clean,
         };
+        match self.build_graphs(wait, progress) {
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error) => self.upkeep.notice(format!("the graph over the vectors was not built: {error}")),
+            Ok(()) => {}
+        }
         Ok((compacted, clean))
     }
 

@@ -6,6 +6,7 @@
 mod catching_up;
 mod census;
 mod document;
+mod graphs;
 mod heal;
 mod keeper;
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::index::{self, Ask, Index, Ranking};
 use crate::query::Filter;
 use crate::relevance;
 use crate::text::Query;
-use crate::vector::UnitRow;
+use crate::vector::{Effort, UnitRow};
 use rustc_hash::FxHashSet;
 use std::cmp::Reverse;
 use std::sync::{Arc, PoisonError};
@@ -253,6 +253,7 @@ impl Engine {
             k: if ask.min_relevance > 0.0 { usize::MAX } else { ask.k },
             fusion: ask.fusion,
             weights: ask.weights,
+            effort: Effort::default(),
             centred: true,
         };
         let mut ranking = index.rank(&question).map_err(index::query_refused)?;

@@ -151,7 +151,8 @@ impl Engine {
             if self.upkeep.merges.swap(false, Ordering::AcqRel) {
                 self.merge_all(stop)?;
             }
-            self.look(stop)
+            self.look(stop)?;
+            self.keep_graphs(stop)
         };
         let told = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
             Ok(Ok(())) => return,
@@ -401,12 +402,18 @@ fn wait_for_turn(directory: &Directory, wait: &Wait<'_>) -> Result<Turn> {
     }
 }
 
-/// Writes the segments that are in no file of the newest manifest: others may be removed at any time.
+/// Writes the segments that are in no file of the newest manifest: others may be removed at any time. A graph that it does
+/// not name is left out.
 pub(super) fn file(state: &mut State, turn: &Turn) -> Result<()> {
     let newest = turn.directory().load().ok().flatten().map(|loaded| loaded.manifest.segments);
-    let made: Vec<String> = newest.into_iter().flatten().map(|entry| entry.file.name).collect();
+    let newest = newest.unwrap_or_default();
+    let graphs: Vec<&FileEntry> = newest.iter().filter_map(|entry| entry.graph.as_ref()).collect();
+    let made: Vec<&str> = newest.iter().map(|entry| entry.file.name.as_str()).collect();
     for member in &mut state.members {
-        let named = |file: &FileEntry| made.contains(&file.name) || turn.has_written(&file.name);
+        if member.segment.graph_file().is_some_and(|graph| !graphs.contains(&graph)) {
+            member.segment.drop_graph();
+        }
+        let named = |file: &FileEntry| made.contains(&&*file.name) || turn.has_written(&file.name);
         if member.file.as_ref().is_none_or(|file| !named(file)) {
             let (file, sections) = turn.write_segment(|out| member.segment.write(out))?;
             *member =
@@ -435,7 +442,7 @@ fn merge_once(turn: &Turn, most: usize) -> Result<bool> {
     if chosen.iter().map(|at| sizes[*at].live).sum::<usize>() > most {
         return Ok(false);
     }
-    let Loaded { mut manifest, segments, tombstones } = loaded;
+    let Loaded { mut manifest, segments, tombstones, .. } = loaded;
     let files = manifest.segments.iter().zip(segments).zip(&tombstones);
     let members = files.map(|((entry, sections), dead)| {
         let segment = Segment::open(sections)?;
@@ -449,7 +456,7 @@ fn merge_once(turn: &Turn, most: usize) -> Result<bool> {
     manifest.segments = without(manifest.segments, &chosen);
     if max_doc > 0 {
         let (file, _) = turn.write_segment(|out| merged.write(out))?;
-        manifest.segments.push(SegmentEntry { file, max_doc, dead: 0 });
+        manifest.segments.push(SegmentEntry { file, max_doc, dead: 0, graph: None });
         dead.push(FixedBitSet::with_capacity(max_doc as usize));
     }
     turn.publish(manifest, &dead)?;

@@ -53,6 +53,15 @@ impl Index {
         Self { lexical, vectors: VectorSet::new(dim), live, num_docs: count as usize, texts }
     }
 
+    /// Gives the documents so far the vectors of a segment with as many.
+    ///
+    /// # Errors
+    /// [`Refusal::Width`] when they are of another width.
+    pub(crate) fn map_vectors(&mut self, vectors: VectorSegment) -> Result<(), Refusal> {
+        let max_doc = self.live.len();
+        self.vectors.add_segment(Some(vectors), max_doc as u32, &FixedBitSet::with_capacity(max_doc))
+    }
+
     /// Whether a document was given text, be it without a single term.
     pub(crate) fn has_text(&self, doc: DocId) -> bool {
         self.texts.contains(doc.index())
@@ -136,6 +145,8 @@ impl Index {
     /// # Errors
     /// [`Error::Internal`] when the new state cannot be built; then nothing has changed.
     pub(crate) fn renumber(&mut self, numbers: &[u32], count: u32) -> Result<()> {
+        // Without gaps every row stays where it is, and so does the graph.
+        let moves = numbers.len() != count as usize || !self.vectors.is_in_order();
         let mut vectors = VectorSet::new(self.vectors.dim());
         let mut texts = FixedBitSet::with_capacity(count as usize);
         for (doc, number) in (0..).map(DocId).zip(numbers.iter().copied().map(DocId)) {
@@ -143,14 +154,17 @@ impl Index {
                 continue;
             }
             texts.set(number.index(), self.texts.contains(doc.index()));
-            let rows: Vec<&[u16]> = self.vectors.rows_of(doc).map(|row| row.half.bits).collect();
+            let rows: Vec<&[u16]> =
+                self.vectors.rows_of(doc).filter(|_| moves).map(|row| row.half.bits).collect();
             if !rows.is_empty() {
                 let refused = |refusal| Error::Internal(format!("a row that was searched: {refusal}"));
                 vectors.insert_halves(number, &rows).map_err(refused)?;
             }
         }
         self.lexical.renumber(numbers, count)?;
-        self.vectors = vectors;
+        if moves {
+            self.vectors = vectors;
+        }
         self.texts = texts;
         self.live = FixedBitSet::with_capacity(count as usize);
         self.live.insert_range(..);
@@ -166,12 +180,12 @@ impl Index {
         self.vectors.insert(doc, rows)
     }
 
-    /// The same with rows of half precision that were searched before, bit for bit.
+    /// Builds the graph over the vectors if there are `least` rows or more, see [`VectorSet::build_graph`].
     ///
     /// # Errors
-    /// As [`Index::set_vectors`].
-    pub(crate) fn set_halves(&mut self, doc: DocId, rows: &[&[u16]]) -> Result<(), Refusal> {
-        self.vectors.insert_halves(doc, rows)
+    /// [`Error::Internal`] when it cannot be built: vectors are compared one by one then.
+    pub(crate) fn build_graph(&mut self, least: usize, stop: &dyn Fn() -> bool) -> Result<bool> {
+        self.vectors.build_graph(least, stop)
     }
 
     /// Takes a document out; false when it was not there.

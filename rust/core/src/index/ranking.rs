@@ -6,7 +6,7 @@ use crate::fusion::{self, Candidate, Fusion, MASS_DEPTH, Scales, Scored, Weights
 use crate::ids::DocId;
 use crate::lexical::{Likeness, Question, ScoredDoc, TermExplanation};
 use crate::text::Query;
-use crate::vector::{Refusal, UnitRow};
+use crate::vector::{Effort, Near, Refusal, UnitRow};
 use fixedbitset::FixedBitSet;
 use std::cmp::Ordering;
 
@@ -29,6 +29,8 @@ pub struct Ask<'a> {
     pub fusion: Fusion,
     /// What each leg weighs.
     pub weights: Weights,
+    /// How hard to look for near vectors.
+    pub effort: Effort,
     /// Whether a cosine counts from what the average document scores (else from 0).
     pub centred: bool,
 }
@@ -45,6 +47,8 @@ pub struct Ranking<'a> {
     pub lexical_found: usize,
     /// How many the vector leg put forward.
     pub vector_found: usize,
+    /// Vectors that were compared one by one, and those over whose graph it walked.
+    pub vectors_seen: (usize, usize),
     question: Option<Question<'a, 'a>>,
 }
 
@@ -122,8 +126,8 @@ impl Index {
         let both = ask.query.is_some() && ask.vector.is_some();
         let depth = if both { ask.k.max(MIN_DEPTH) } else { ask.k };
         let mut found = question.as_ref().map_or_else(Vec::new, |q| q.top(depth, ask.allowed));
-        let near = ask.vector.map(|vector| self.vectors.nearest_tied(vector, depth, ask.allowed));
-        let mut near = near.transpose()?.unwrap_or_default();
+        let near = ask.vector.map(|vector| self.vectors.look(vector, depth, ask.allowed, ask.effort));
+        let Near { found: mut near, compared, walked, .. } = near.transpose()?.unwrap_or_default();
         let (lexical_found, vector_found) = (found.len(), near.len());
         let mut mass = 0.0;
         let pool = if let (Some(question), Some(vector)) = (&question, ask.vector) {
@@ -143,7 +147,14 @@ impl Index {
             None => 0.0,
         };
         let (scored, scales) = fusion::fuse(&pool, ask.fusion, ask.weights, floor, mass);
-        Ok(Ranking { scored, scales, lexical_found, vector_found, question })
+        Ok(Ranking {
+            scored,
+            scales,
+            lexical_found,
+            vector_found,
+            vectors_seen: (compared, walked),
+            question,
+        })
     }
 
     /// What either leg found, each with what the other leg makes of it; both in order of the documents.

@@ -72,11 +72,6 @@ impl<'a> CodeRows<'a> {
         self.scales.len()
     }
 
-    /// How many bytes the codes take.
-    pub(crate) fn bytes(&self) -> usize {
-        self.codes.len()
-    }
-
     /// The codes of a row, with what lies behind the last component.
     #[inline]
     pub(crate) fn row(&self, at: usize) -> &'a [u8] {

@@ -16,6 +16,6 @@ mod table;
 pub(crate) use graph::{Builder, Graph};
 pub use row::{MAX_DIM, Refusal, UnitRow};
 pub(crate) use rows::StoredRow;
-pub use search::{Effort, Near};
+pub use search::{Effort, Near, exact_rows};
 pub(crate) use segment::VectorSegment;
 pub use set::VectorSet;

@@ -10,7 +10,7 @@
 //! near as the last of the answer, all that may be are scored. Up to 8 components nothing lies beyond it, as the
 //! difference is at most `sqrt(width) / 2 (s + t)`; with more, a row is missed if it errs by more than that.
 
-use super::codes::Query8;
+use super::codes::{Query8, stride};
 use super::graph::EF_SEARCH;
 use super::half::{self, HalfRow};
 use super::kernel::{Kernel, prefetch};
@@ -30,6 +30,13 @@ const WORTH: usize = 4;
 
 /// Rows ahead of the one that is scored that memory is asked for.
 const AHEAD: usize = 4;
+
+/// Rows of a width from which on they have a graph: until their codes take 8 MiB comparing all of them takes less than a walk
+/// that finds as much.
+pub fn exact_rows(dim: usize) -> usize {
+    const BYTES: usize = 8 << 20;
+    BYTES / stride(dim)
+}
 
 /// How hard to look where rows have a graph.
 #[derive(Debug, Clone, Copy, Default)]
@@ -137,16 +144,15 @@ impl VectorSet {
                 near.walked = tables.iter().map(|table| table.walked).sum();
                 return Ok(near);
             }
-            match last {
-                Some(last) => (limit, floor) = (usize::MAX, last.next_down()),
-                // Many rows of few documents.
-                None => {
-                    limit = limit.saturating_mul(4);
-                    ef = ef.saturating_mul(4);
-                    if !walked.is_empty() {
-                        walked = walk(&mut tables, &codes, allowed, ef, limit);
-                    }
-                }
+            if let Some(last) = last {
+                (limit, floor) = (usize::MAX, last.next_down());
+                continue;
+            }
+            // Many rows of few documents.
+            limit = limit.saturating_mul(4);
+            ef = ef.saturating_mul(4);
+            if !walked.is_empty() {
+                walked = walk(&mut tables, &codes, allowed, ef, limit);
             }
         }
     }

@@ -106,6 +106,9 @@ impl VectorSet {
     /// # Errors
     /// The first row's [`Refusal`] that applies; the document then has no rows.
     pub fn insert(&mut self, doc: DocId, rows: &[&[f32]]) -> Result<(), Refusal> {
+        if doc.0 < self.first_own {
+            self.unmap();
+        }
         self.remove(doc);
         let mut dim = self.dim;
         let mut halves = Vec::with_capacity(rows.len());
@@ -122,6 +125,9 @@ impl VectorSet {
     /// # Errors
     /// As [`VectorSet::insert`].
     pub(crate) fn insert_halves<R: AsRef<[u16]>>(&mut self, doc: DocId, halves: &[R]) -> Result<(), Refusal> {
+        if doc.0 < self.first_own {
+            self.unmap();
+        }
         self.remove(doc);
         let mut dim = self.dim;
         for row in halves {
@@ -161,37 +167,24 @@ impl VectorSet {
         }
     }
 
-    /// Builds the graph of the rows that are held here, as far as it is not there, if their codes take `least` bytes or
-    /// more; `stop` is asked while it does. What is done by then is kept. True when all is done.
+    /// Builds the graph of the rows that are held here, as far as it is not there, if there are `least` or more; `stop` is
+    /// asked while it does. What is done by then is kept. True when all is done.
     ///
     /// # Errors
     /// As [`Builder::step`].
     pub(crate) fn build_graph(&mut self, least: usize, stop: &dyn Fn() -> bool) -> Result<bool> {
-        /// Rows between two questions whether there is more.
-        const STEP: usize = 1_024;
         let Some((rows, _)) = self.own() else { return Ok(true) };
         let codes = rows.codes();
-        if codes.bytes() < least {
+        if codes.len() < least {
             self.graph = None;
             return Ok(true);
         }
         if self.graph.as_ref().is_some_and(|graph| graph.len() == codes.len()) {
             return Ok(true);
         }
-        let begun = self.graph.as_ref().map(|graph| Builder::from_graph(codes, graph)).transpose()?.flatten();
-        let mut builder = match begun {
-            Some(begun) => begun,
-            None => Builder::new(codes)?,
-        };
-        let mut done = false;
-        while !done && !stop() {
-            done = builder.step(STEP, stop)?;
-        }
-        if done {
-            builder.finish();
-        }
-        let graph = Graph::open(&Sections::in_memory(|out| builder.write(out))?)?;
-        self.graph = graph;
+        let mut builder = Builder::begin(codes, self.graph.as_ref())?;
+        let done = builder.run(stop)?;
+        self.graph = Graph::open(&Sections::in_memory(|out| builder.write(out))?)?;
         Ok(done)
     }
 
@@ -200,9 +193,34 @@ impl VectorSet {
         self.graph.as_ref()
     }
 
-    /// Takes over the graph of rows that were read from a file with it; one of more rows than there are is none.
-    pub(crate) fn set_graph(&mut self, graph: Option<Graph>) {
-        self.graph = graph.filter(|graph| graph.len() <= self.owners.len());
+    /// The graph of the first rows, in order of their documents: of rows as a file of them would have them.
+    pub(crate) fn graph_in_order(&self) -> Option<&Graph> {
+        match &self.segments[..] {
+            [] => self.graph.as_ref().filter(|_| self.is_whole() && self.owners.is_sorted()),
+            [only] if self.owners.is_empty() && only.dead.is_clear() => only.segment.graph(),
+            _ => None,
+        }
+    }
+
+    /// Whether new numbers for all documents would leave rows and graph as they are.
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.segments.is_empty() && self.is_whole() && self.owners.is_sorted()
+    }
+
+    /// Takes the rows of segments into memory, where documents can be given others.
+    fn unmap(&mut self) {
+        let mut all = Self::new(self.dim);
+        let count = self.first_own + self.spans.len() as u32;
+        for doc in (0..count).map(DocId) {
+            let rows: Vec<&[u16]> = self.rows_of(doc).map(|row| row.half.bits).collect();
+            if !rows.is_empty() {
+                // They were searched before; what damage made of one is not.
+                let _ = all.insert_halves(doc, &rows);
+            }
+        }
+        let graph = self.graph_in_order().cloned();
+        all.graph = graph.filter(|graph| graph.len() <= all.owners.len());
+        *self = all;
     }
 
     /// Whether all rows that are held here are of live documents.

@@ -8,10 +8,11 @@ use crate::columns::{self, Columns, ColumnsBuilder};
 use crate::episode::Episode;
 use crate::error::Result;
 use crate::ids::DocId;
+use crate::index::disk::FileEntry;
 use crate::lexical::PreparedDoc;
 use crate::lexical::segment as words;
 use crate::sections::{SectionWriter, Sections};
-use crate::vector::{StoredRow, VectorSegment, VectorSet};
+use crate::vector::{Graph, StoredRow, VectorSegment, VectorSet};
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -22,6 +23,8 @@ pub(in crate::engine) struct Segment {
     pub(super) words: words::Segment,
     pub(super) columns: Arc<Columns>,
     pub(super) vectors: Option<VectorSegment>,
+    /// The file of the graph over the vectors.
+    graph: Option<(FileEntry, Sections)>,
 }
 
 impl Segment {
@@ -36,7 +39,35 @@ impl Segment {
         if columns.num_docs() != words.num_docs() as usize {
             return Err(sections.corrupt("its words and its columns are of different records"));
         }
-        Ok(Self { sections, words, columns, vectors })
+        Ok(Self { sections, words, columns, vectors, graph: None })
+    }
+
+    /// The same with the graph over its vectors that lies in this file.
+    ///
+    /// # Errors
+    /// [`crate::Error::StoreCorrupt`] when its arrays do not fit each other.
+    pub(super) fn with_graph(mut self, file: Option<(FileEntry, Sections)>) -> Result<Self> {
+        let Some((entry, sections)) = file else { return Ok(self) };
+        let graph = Graph::open(&sections)?;
+        self.vectors = self.vectors.map(|vectors| vectors.with_graph(graph));
+        self.graph = Some((entry, sections));
+        Ok(self)
+    }
+
+    /// Goes on without the graph.
+    pub(in crate::engine) fn drop_graph(&mut self) {
+        self.graph = None;
+        self.vectors = self.vectors.take().map(|vectors| vectors.with_graph(None));
+    }
+
+    /// The file of the graph over its vectors, if it has one.
+    pub(in crate::engine) fn graph_file(&self) -> Option<&FileEntry> {
+        self.graph.as_ref().map(|(entry, _)| entry)
+    }
+
+    /// What is in that file.
+    pub(in crate::engine) fn graph_sections(&self) -> Option<(&FileEntry, &Sections)> {
+        self.graph.as_ref().map(|(entry, sections)| (entry, sections))
     }
 
     /// A segment that is in no file.

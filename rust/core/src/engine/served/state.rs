@@ -44,10 +44,10 @@ impl State {
     /// # Errors
     /// [`crate::Error::StoreCorrupt`] when a segment does not fit.
     pub(in crate::engine) fn from_disk(loaded: Loaded, position: Position) -> Result<Self> {
-        let Loaded { manifest, segments, tombstones } = loaded;
-        let files = manifest.segments.into_iter().zip(segments).zip(tombstones);
-        let members = files.map(|((entry, sections), dead)| {
-            let segment = Segment::open(sections)?;
+        let Loaded { manifest, segments, graphs, tombstones } = loaded;
+        let files = manifest.segments.into_iter().zip(segments).zip(graphs).zip(tombstones);
+        let members = files.map(|(((entry, sections), graph), dead)| {
+            let segment = Segment::open(sections)?.with_graph(entry.graph.zip(graph))?;
             Ok(Member { file: Some(entry.file), segment, dead })
         });
         let ids = |rows: BTreeMap<String, String>| {
@@ -76,7 +76,8 @@ impl State {
         let filed = self.members.iter().filter_map(|member| Some((member.file.clone()?, member)));
         let (segments, dead) = filed
             .map(|(file, member)| {
-                (SegmentEntry { file, max_doc: member.segment.max_doc(), dead: 0 }, member.dead.clone())
+                let (max_doc, graph) = (member.segment.max_doc(), member.segment.graph_file().cloned());
+                (SegmentEntry { file, max_doc, dead: 0, graph }, member.dead.clone())
             })
             .unzip();
         let embedder = self.embedder.as_ref().map(|e| EmbedderEntry {

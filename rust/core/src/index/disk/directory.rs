@@ -21,6 +21,10 @@ const USED_EVERY: Duration = Duration::from_hours(24);
 /// Times a reader looks for a newer manifest when a file is gone.
 const ATTEMPTS: usize = 16;
 const LOCK: &str = "lock";
+/// Held by the process that builds graphs.
+const GRAPH_LOCK: &str = "lock-graphs";
+/// What is done of a graph, by the name of its segment.
+const BEGUN: &str = "begun-";
 const USED: &str = "used";
 const NOTES: &str = "checked";
 /// Blocks of all bitmaps, one segment's after the other's.
@@ -39,6 +43,8 @@ pub(crate) struct Loaded {
     pub(crate) manifest: Manifest,
     /// By segment of the manifest.
     pub(crate) segments: Vec<Sections>,
+    /// Of each, the graph over its vectors; None also for one that cannot be opened, which is built anew.
+    pub(crate) graphs: Vec<Option<Sections>>,
     /// Dead documents of each.
     pub(crate) tombstones: Vec<FixedBitSet>,
 }
@@ -95,13 +101,19 @@ impl Directory {
         }
         let segments = manifest.segments.iter().map(|segment| self.file(&segment.file));
         let segments = segments.collect::<Result<Vec<_>>>()?;
+        let graphs = manifest.segments.iter().map(|segment| match self.file(segment.graph.as_ref()?) {
+            Ok(graph) => Some(Ok(graph)),
+            Err(error) if is_missing(&error) => Some(Err(error)),
+            Err(_) => None,
+        });
+        let graphs = graphs.map(Option::transpose).collect::<Result<Vec<_>>>()?;
         let tombstones = match &manifest.tombstones {
             Some(file) => self.tombstones(file, &manifest.segments)?,
             None => {
                 manifest.segments.iter().map(|s| FixedBitSet::with_capacity(s.max_doc as usize)).collect()
             }
         };
-        Ok(Loaded { manifest, segments, tombstones })
+        Ok(Loaded { manifest, segments, graphs, tombstones })
     }
 
     fn file(&self, entry: &FileEntry) -> Result<Sections> {
@@ -161,6 +173,48 @@ impl Directory {
         let turn =
             |lock| Turn { directory: self.clone(), stop: None, written: Mutex::default(), _lock: lock };
         Ok(lock.map(turn))
+    }
+
+    /// The right to build graphs. None when another process or thread has it.
+    ///
+    /// # Errors
+    /// [`Error::Store`] when its lock cannot be made.
+    pub(crate) fn lock_graphs(&self) -> Result<Option<LockFile>> {
+        let path = self.path.join(GRAPH_LOCK);
+        LockFile::try_take(&path, &self.home, |error| self.failed(&path, error))
+    }
+
+    /// What is done of the graph of a segment. Best effort: what cannot be read is done again.
+    pub(crate) fn begun_graph(&self, segment: &FileEntry) -> Option<Sections> {
+        Sections::open(&self.begun(segment)).ok()
+    }
+
+    fn begun(&self, segment: &FileEntry) -> PathBuf {
+        self.path.join(format!("{BEGUN}{}", segment.name))
+    }
+
+    /// Writes what is done of the graph of a segment, in place of what was; by who has the right to build.
+    ///
+    /// # Errors
+    /// [`Error::Store`] when it cannot be written.
+    pub(crate) fn write_begun(
+        &self,
+        segment: &FileEntry,
+        write: impl FnOnce(&mut SectionWriter<&mut BufWriter<&File>>) -> io::Result<()>,
+    ) -> Result<()> {
+        let path = self.begun(segment);
+        let name = format!("{BEGUN}{}", segment.name);
+        publish(&self.path, &name, &self.home, |file| {
+            let mut writer = SectionWriter::new(file)?;
+            write(&mut writer)?;
+            writer.finish().map(drop)
+        })
+        .map_err(|error| self.failed(&path, error))
+    }
+
+    /// Removes what was done of the graph of a segment; best effort.
+    pub(crate) fn drop_begun(&self, segment: &FileEntry) {
+        let _ = fs::remove_file(self.begun(segment));
     }
 
     /// Notes that this shape is in use, at most once a day; best effort.
@@ -263,6 +317,17 @@ impl Turn {
         Ok(made)
     }
 
+    /// Writes the graph over the vectors of a segment, as [`Turn::write_segment`] does a segment.
+    ///
+    /// # Errors
+    /// The same.
+    pub(crate) fn write_graph(
+        &self,
+        write: impl FnOnce(&mut SectionWriter<Stoppable<'_, '_>>) -> io::Result<()>,
+    ) -> Result<(FileEntry, Sections)> {
+        self.write(format!("graph-{:016x}", RandomState::new().hash_one(SystemTime::now())), write)
+    }
+
     /// Whether this segment was written in this turn: nobody has removed it.
     pub(crate) fn has_written(&self, name: &str) -> bool {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|own| own == name)
@@ -333,7 +398,7 @@ impl Turn {
     pub(crate) fn forget_all(&self) -> Result<()> {
         let path = &self.directory.path;
         for name in self.directory.names()? {
-            let ours = ["seg-", "dead-", "."].iter().any(|prefix| name.starts_with(prefix));
+            let ours = ["seg-", "dead-", "graph-", BEGUN, "."].iter().any(|prefix| name.starts_with(prefix));
             let own = path.join(&name);
             if Manifest::number_in(&name).is_some() {
                 fs::remove_file(&own).map_err(|error| self.directory.failed(&own, error))?;
@@ -347,13 +412,17 @@ impl Turn {
     /// Removes what the newest manifest does not name, and shapes that nobody used for a week. Best effort: what
     /// cannot be removed now (a mapped file on Windows) goes the next time.
     fn sweep(&self, newest: &Manifest) {
-        let named = newest.segments.iter().map(|s| &s.file).chain(&newest.tombstones);
+        let graphs = newest.segments.iter().filter_map(|segment| segment.graph.as_ref());
+        let named = newest.segments.iter().map(|s| &s.file).chain(&newest.tombstones).chain(graphs);
         let named: Vec<&str> = named.map(|file| file.name.as_str()).collect();
+        let begun = |name: &str| name.strip_prefix(BEGUN).is_some_and(|segment| !named.contains(&segment));
         let own = Manifest::file_name(newest.number);
         let path = &self.directory.path;
         for name in self.directory.names().unwrap_or_default() {
-            let known = name.starts_with("seg-") || name.starts_with("dead-") || name.starts_with('.');
-            let replaced = known || Manifest::number_in(&name).is_some_and(|number| number < newest.number);
+            let known = ["seg-", "dead-", "graph-", "."].iter().any(|prefix| name.starts_with(prefix));
+            let replaced = known
+                || begun(&name)
+                || Manifest::number_in(&name).is_some_and(|number| number < newest.number);
             if replaced && name != own && !named.contains(&name.as_str()) {
                 let _ = fs::remove_file(path.join(name));
             }

@@ -51,6 +51,9 @@ pub(crate) struct SegmentEntry {
     pub(crate) max_doc: u32,
     /// How many of them are dead.
     pub(crate) dead: u32,
+    /// The graph over its vectors, once it is built.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) graph: Option<FileEntry>,
 }
 
 /// A file of sections.

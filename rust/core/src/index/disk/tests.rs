@@ -35,7 +35,7 @@ fn dead(max_doc: usize, docs: &[usize]) -> FixedBitSet {
 fn publish(directory: &Directory, sequence: u64) -> Manifest {
     let turn = directory.lock().unwrap().unwrap();
     let (file, _) = turn.write_segment(|writer| writer.section(NUMBERS, &[sequence])).unwrap();
-    let segment = SegmentEntry { file, max_doc: 70, dead: 0 };
+    let segment = SegmentEntry { file, max_doc: 70, dead: 0, graph: None };
     turn.publish(manifest(sequence, vec![segment]), &[dead(70, &[3, 69])]).unwrap()
 }
 

@@ -14,7 +14,7 @@ use crate::ids::DocId;
 use crate::lexical::{Bm25Params, DROPPED, Field, PreparedDoc, prepare};
 use crate::sections::Sections;
 use crate::text::{Analyzer, AnalyzerKind, Language, Query};
-use crate::vector::{MAX_DIM, Refusal, UnitRow};
+use crate::vector::{Effort, MAX_DIM, Refusal, UnitRow, exact_rows};
 use fixedbitset::FixedBitSet;
 use ids::DocIds;
 use std::collections::BTreeMap;
@@ -29,11 +29,21 @@ pub struct IndexParams {
     pub analyzer: AnalyzerKind,
     /// Whose words are stemmed; nothing to the plain analyzer.
     pub language: Language,
+    /// Rows that are kept on a walk over vectors, 128 unless set.
+    pub ef_search: Option<usize>,
+    /// Fewer vectors have no graph: each is compared. Unless set, those whose codes take 8 MiB.
+    pub exact_below: Option<usize>,
 }
 
 impl Default for IndexParams {
     fn default() -> Self {
-        Self { bm25: Bm25Params::default(), analyzer: AnalyzerKind::Default, language: Language::English }
+        Self {
+            bm25: Bm25Params::default(),
+            analyzer: AnalyzerKind::Default,
+            language: Language::English,
+            ef_search: None,
+            exact_below: None,
+        }
     }
 }
 
@@ -63,6 +73,10 @@ pub struct Search<'a> {
     pub fusion: Fusion,
     /// What each leg weighs.
     pub weights: Weights,
+    /// Rows that are kept on a walk over vectors, instead of [`IndexParams::ef_search`].
+    pub ef_search: Option<usize>,
+    /// Compare every vector, also where there is a graph.
+    pub exact: bool,
     /// Whether hits carry the tree behind their score.
     pub explain: bool,
 }
@@ -76,6 +90,8 @@ impl Default for Search<'_> {
             ids: None,
             fusion: Fusion::default(),
             weights: Weights::default(),
+            ef_search: None,
+            exact: false,
             explain: false,
         }
     }
@@ -245,12 +261,20 @@ impl HybridIndex {
         self.index.remove(doc)
     }
 
-    /// Makes the index one segment without the dead, and gives their numbers back.
+    /// Makes the index one segment without the dead, and gives their numbers back; then builds the graph over its vectors,
+    /// if these are many. `stop` is asked meanwhile.
     ///
     /// # Errors
     /// [`Error::Internal`] when it cannot be built, [`Error::IndexCorrupt`] when the file it was loaded from is damaged;
-    /// then nothing has changed.
-    pub fn compact(&mut self) -> Result<()> {
+    /// then nothing has changed. [`Error::Interrupted`] when `stop` says so: the index is compacted then, and the next call
+    /// goes on with the graph.
+    pub fn compact(&mut self, stop: &dyn Fn() -> bool) -> Result<()> {
+        self.give_back()?;
+        let least = self.params.exact_below.or_else(|| self.dim().map(exact_rows)).unwrap_or(0);
+        if self.index.build_graph(least, stop)? { Ok(()) } else { Err(Error::Interrupted) }
+    }
+
+    fn give_back(&mut self) -> Result<()> {
         self.check_source()?;
         let (numbers, count) = self.numbers();
         self.index.renumber(&numbers, count)?;
@@ -272,7 +296,7 @@ impl HybridIndex {
 
     /// Gives numbers back when most are dead.
     fn thin_out(&mut self) -> Result<()> {
-        if self.max_doc() > 2 * self.num_docs() + MIN_DEAD { self.compact() } else { Ok(()) }
+        if self.max_doc() > 2 * self.num_docs() + MIN_DEAD { self.give_back() } else { Ok(()) }
     }
 
     /// By number, the number it would have without the dead, and how many these are.
@@ -307,6 +331,7 @@ impl HybridIndex {
             k: search.k,
             fusion: search.fusion,
             weights: search.weights,
+            effort: Effort { ef: search.ef_search.or(self.params.ef_search), exact: search.exact },
             centred: false,
         };
         let mut ranking = self.index.rank(&ask).map_err(query_refused)?;

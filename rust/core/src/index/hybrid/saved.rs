@@ -2,12 +2,12 @@
 //!
 //! | section | what |
 //! |---|---|
-//! | `hyb.head` | `u64`: layout, documents, width of the vectors (0 when not known), bits of k1 and of b as `f32` |
+//! | `hyb.head` | `u64`: layout, documents, width of the vectors (0 when not known), bits of k1 and of b as `f32`, then `ef_search` and `exact_below`, each one more than it is, 0 for none |
 //! | `hyb.anal` | `u8`: the id of the analyzer, as text |
 //! | `hyb.text` | `u64`: one bit by document: whether it was given text |
 //! | `hyb.refu` | `u32`: document, reason, two numbers for each vector that was refused |
 //! | `ids.*` | the ids, a dictionary with the document of each rank and the rank of each document |
-//! | `lex.*`, `vec.*` | words and vectors, as in a segment |
+//! | `lex.*`, `vec.*`, `vgr.*` | words, vectors, and their graph if there is one, as in a segment |
 //!
 //! Documents are numbered in the order of their insertion, without gaps. Layout 1 had the vectors as `f32` rows in `vec.rows`
 //! and the document of each in `vec.docs`; it is read.
@@ -19,7 +19,7 @@ use crate::index::Index;
 use crate::lexical::{Bm25Params, LexicalIndex, Segment};
 use crate::sections::{SectionName, SectionWriter, Sections};
 use crate::text::{Analyzer, AnalyzerKind, Language};
-use crate::vector::{Refusal, VectorSegment};
+use crate::vector::{Graph, Refusal, VectorSegment};
 use fixedbitset::FixedBitSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -66,6 +66,9 @@ impl HybridIndex {
             let docs: Vec<DocId> = self.index.live().ones().map(|doc| DocId(doc as u32)).collect();
             let vectors = self.index.vectors();
             VectorSegment::write(&mut out, vectors.dim(), count, |doc| vectors.rows_of(docs[doc.index()]))?;
+            if let Some(graph) = vectors.graph_in_order() {
+                graph.write(&mut out)?;
+            }
             self.ids.write(&mut out, &numbers, count)?;
             let mut texts = vec![0_u64; docs.len().div_ceil(64)];
             for (doc, at) in docs.iter().zip(0..) {
@@ -81,7 +84,8 @@ impl HybridIndex {
             let params = self.params.bm25;
             let dim = vectors.dim().unwrap_or(0) as u64;
             let constants = [params.k1().to_bits().into(), params.b().to_bits().into()];
-            out.section(HEAD, &[LAYOUT, u64::from(count), dim, constants[0], constants[1]])?;
+            let [ef, exact] = [self.params.ef_search, self.params.exact_below].map(numbered);
+            out.section(HEAD, &[LAYOUT, u64::from(count), dim, constants[0], constants[1], ef, exact])?;
             out.finish()?.flush()?;
             file.sync_all()?;
             fs::rename(draft, path)?;
@@ -117,7 +121,9 @@ impl HybridIndex {
             sections.check(name)?;
         }
         let head = sections.array::<u64>(HEAD)?;
-        let &[layout, count, dim, k1, b, ..] = &head[..] else { return Err(sections.corrupt("its head")) };
+        let &[layout, count, dim, k1, b, ref more @ ..] = &head[..] else {
+            return Err(sections.corrupt("its head"));
+        };
         if layout > LAYOUT {
             let what = path.display().to_string();
             return Err(Error::FormatTooNew { what, found: layout, supported: LAYOUT });
@@ -126,7 +132,11 @@ impl HybridIndex {
         let constant = |bits: u64| f32::from_bits(bits as u32);
         let bm25 =
             Bm25Params::new(constant(k1), constant(b)).map_err(|_| sections.corrupt("its constants"))?;
-        let params = IndexParams { bm25, analyzer: analyzer.kind(), language: analyzer.language() };
+        let (analyzer, language) = (analyzer.kind(), analyzer.language());
+        // Files of before there were graphs end here.
+        let [ef_search, exact_below] =
+            [0, 1].map(|at| more.get(at).and_then(|number| usize::try_from(number.checked_sub(1)?).ok()));
+        let params = IndexParams { bm25, analyzer, language, ef_search, exact_below };
         let segment = Segment::open(&sections)?;
         let count = u32::try_from(count).ok().filter(|count| *count == segment.num_docs());
         let count = count.ok_or_else(|| sections.corrupt("counts other documents than it holds"))?;
@@ -135,7 +145,7 @@ impl HybridIndex {
         let mut index = Self { ids: DocIds::open(&sections, count as usize)?, ..Self::new(dim, params)? };
         index.index = Index::of_words(LexicalIndex::of_segment(bm25, segment, &texts), dim, count, texts);
         if layout > 1 {
-            index.load_vectors(&sections)?;
+            index.map_vectors(&sections)?;
         } else if let Some(dim) = dim.filter(|_| sections.has(FLOAT_ROWS)) {
             index.load_floats(&sections, dim)?;
         }
@@ -149,21 +159,15 @@ impl HybridIndex {
         Ok(index)
     }
 
-    /// Vectors are read into memory, where each document can be given another one.
-    fn load_vectors(&mut self, sections: &Sections) -> Result<()> {
+    /// Vectors stay in the file until a document is given another one.
+    fn map_vectors(&mut self, sections: &Sections) -> Result<()> {
         let Some(vectors) = VectorSegment::open(sections)? else { return Ok(()) };
-        VectorSegment::check(sections)?;
-        let unfit = |_| sections.corrupt("holds a vector that cannot be searched");
-        for doc in (0..self.index.max_doc() as u32).map(DocId) {
-            let rows: Vec<&[u16]> = vectors.rows_of(doc).map(|row| row.half.bits).collect();
-            if !rows.is_empty() {
-                self.index.set_halves(doc, &rows).map_err(unfit)?;
-            }
-        }
-        Ok(())
+        let graph = Graph::open(sections)?;
+        let unfit = |_| sections.corrupt("holds vectors of another width than its head says");
+        self.index.map_vectors(vectors.with_graph(graph)).map_err(unfit)
     }
 
-    /// The same of layout 1.
+    /// Vectors of layout 1.
     fn load_floats(&mut self, sections: &Sections, dim: usize) -> Result<()> {
         for name in [FLOAT_ROWS, FLOAT_DOCS] {
             sections.check(name)?;
@@ -181,6 +185,11 @@ impl HybridIndex {
         }
         Ok(())
     }
+}
+
+/// A setting in a number: 0 for none.
+fn numbered(setting: Option<usize>) -> u64 {
+    setting.map_or(0, |setting| (setting as u64).saturating_add(1))
 }
 
 /// A name beside the file that nobody else has.

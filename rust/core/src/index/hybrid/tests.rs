@@ -232,7 +232,7 @@ fn play(steps: &[Step], folder: &std::path::Path) -> (HybridIndex, Vec<(String, 
                 model.retain(|(known, _)| *known != id);
             }
             Step::Compact => {
-                index.compact().unwrap();
+                index.compact(&|| false).unwrap();
                 assert_eq!(index.max_doc(), model.len());
             }
             Step::SaveAndLoad => {

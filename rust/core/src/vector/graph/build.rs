@@ -77,6 +77,47 @@ impl<'a> Builder<'a> {
         }))
     }
 
+    /// Goes on from `begun` if that is a graph of the first of these rows, else from the beginning.
+    ///
+    /// # Errors
+    /// As [`Builder::new`].
+    pub(crate) fn begin(rows: CodeRows<'a>, begun: Option<&Graph>) -> Result<Self> {
+        let begun = begun.map(|graph| Self::from_graph(rows, graph)).transpose()?.flatten();
+        begun.map_or_else(|| Self::new(rows), Ok)
+    }
+
+    /// Adds all rows and links what cannot be reached. False when `stop` said so before the end.
+    ///
+    /// # Errors
+    /// As [`Builder::step`].
+    pub(crate) fn run(&mut self, stop: &dyn Fn() -> bool) -> Result<bool> {
+        self.run_for(stop, &mut |_, _| true)
+    }
+
+    /// The same, as long as `goes_on` says: it is told after every thousand rows how many are done, of how many.
+    ///
+    /// # Errors
+    /// As [`Builder::step`].
+    pub(crate) fn run_for(
+        &mut self,
+        stop: &dyn Fn() -> bool,
+        goes_on: &mut dyn FnMut(usize, usize) -> bool,
+    ) -> Result<bool> {
+        const STEP: usize = if cfg!(test) { 50 } else { 1_000 };
+        loop {
+            let all_done = self.step(STEP, stop)?;
+            let (done, all) = self.progress();
+            let goes_on = goes_on(done, all);
+            if all_done {
+                self.finish();
+                return Ok(true);
+            }
+            if stop() || !goes_on {
+                return Ok(false);
+            }
+        }
+    }
+
     /// The same with another number of rows in the seed.
     #[cfg(test)]
     pub(super) fn with_seed(mut self, seed: usize) -> Self {

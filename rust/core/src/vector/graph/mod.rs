@@ -124,14 +124,17 @@ impl Graph {
         all.into_iter().try_for_each(|name| sections.check(name))
     }
 
-    /// Says that the graph will be walked on.
-    pub(crate) fn will_need(sections: &Sections) {
-        sections.will_need([HEAD, BASE, OFFSETS, HIGH, TWINS]);
-    }
-
     /// How many rows it is a graph of: the first so many of a segment's.
     pub(crate) fn len(&self) -> usize {
         self.offsets.len() - 1
+    }
+
+    /// Writes it once more.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub(crate) fn write<W: Write>(&self, out: &mut SectionWriter<W>) -> io::Result<()> {
+        self.layers().write(out, self.nodes)
     }
 
     fn layers(&self) -> Layers<'_> {

@@ -46,11 +46,6 @@ impl Twins {
         twins
     }
 
-    /// How many rows were looked at.
-    pub(super) fn len(&self) -> usize {
-        self.next.len()
-    }
-
     /// Whether the row equals an earlier one.
     pub(super) fn is_later(&self, row: u32) -> bool {
         self.later.contains(row as usize)
