@@ -7,6 +7,8 @@ mod catching_up;
 mod census;
 mod document;
 mod graphs;
+#[cfg(test)]
+mod graphs_tests;
 mod heal;
 mod keeper;
 #[cfg(test)]
