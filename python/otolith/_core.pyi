@@ -44,6 +44,7 @@ __all__ = [
     "verify_index",
     "verify_rows",
     "verify_store",
+    "graph_recall",
     "holder",
     "file_system",
     "simd_level",
@@ -255,6 +256,10 @@ class Leg:
     @property
     def candidates(self) -> int:
         """How many records it put forward: its best ones, more than were asked for when two legs are joined."""
+    @property
+    def method(self) -> Literal["exact", "graph", "graph and exact"] | None:
+        """How the vector leg went about it: `exact` when it compared every vector that may be found, `graph` when it walked
+        on graphs, `graph and exact` for both: what has no graph yet is compared. None for another leg."""
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain data."""
     def __eq__(self, other: object, /) -> bool: ...
@@ -1289,6 +1294,19 @@ def verify_index(engine: Engine) -> list[tuple[str, str, str, str]]:
 
     Returns:
         Problems as in `verify_store`; none for a handle that was never asked anything.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+
+def graph_recall(engine: Engine) -> float | None:
+    """Share of the ten nearest to stored vectors that searching on their graphs finds, over 200 of them.
+
+    Args:
+        engine: The open handle.
+
+    Returns:
+        0 to 1; None where every vector is compared.
 
     Raises:
         StoreError: The store cannot be read.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ._arguments import check_batch, check_patience, check_progress
@@ -85,9 +86,12 @@ class Keeping:
 
     def _with_index(self, report: VerifyReport) -> VerifyReport:
         """A report on the store with what is wrong with the index, which is built anew then."""
-        from ._core import verify_index
+        from ._core import graph_recall, verify_index
 
-        return report.with_problems(verify_index(self._engine)) if report.ok else report
+        if not report.ok:
+            return report
+        found = report.with_problems(verify_index(self._engine))
+        return replace(found, graph_recall=graph_recall(self._engine))
 
     def reindex(
         self,
@@ -236,10 +240,11 @@ class Keeping:
         Others read all the time and write but for a moment. A file without holes is made beside and put in
         the place of the store, so there must be room for both. What is changed or forgotten while it runs may
         leave bytes until the next compaction; `changed_meanwhile` counts it. Drafts that killed processes
-        left more than a minute ago are removed.
+        left more than a minute ago are removed. Then many vectors get a graph; after an interruption the next
+        call goes on with it.
 
         Args:
-            progress: Called now and then with (rows done, rows to do).
+            progress: Called now and then with (rows done, rows to do), for the store and for the graph.
 
         Returns:
             What it did, and which other files of the home may still hold forgotten bytes.

@@ -480,6 +480,8 @@ class VerifyReport(_Counts):
         bytes: Size of the file.
         seconds: How long it took.
         repaired: What was done about it, None if nothing was.
+        graph_recall: Share of the ten nearest that searching on the graphs over the vectors finds, for 200
+            of the stored ones; None where every vector is compared.
     """
 
     ok: bool
@@ -489,6 +491,7 @@ class VerifyReport(_Counts):
     bytes: int
     seconds: float
     repaired: Repair | None = None
+    graph_recall: float | None = None
 
     def with_problems(self, more: Sequence[tuple[str, str, str, str]]) -> VerifyReport:
         """This report and further problems, as (kind, table, id, detail)."""

@@ -103,7 +103,8 @@ def legs_in_short(report: "Report", warned: Sequence[str]) -> str:
     legs = []
     for name, leg in report.legs.items():
         if leg.ran:
-            legs.append(f"{name} ran ({leg.candidates})")
+            how = "" if leg.method is None else f", {leg.method}"
+            legs.append(f"{name} ran ({leg.candidates}{how})")
         else:
             reason = leg.reason or ""
             legs.append(f"{name} did not run ({_ABOVE if reason in warned else reason.partition('; ')[0]})")

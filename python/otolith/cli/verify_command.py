@@ -76,6 +76,8 @@ def _tell(invocation: Invocation, report: "VerifyReport") -> None:
     if done is None:
         found = f"found {counted(len(report.problems), 'problem')}" if report.problems else "all is whole"
         invocation.note(f"read {read} in {report.bytes} bytes: {found}")
+        if report.graph_recall is not None:
+            invocation.note(f"the graph over the vectors finds {report.graph_recall:.3f} of the ten nearest")
         if any(problem.kind != "index" for problem in report.problems):
             invocation.note("`otolith verify --repair` makes a whole file of what can be read")
         return

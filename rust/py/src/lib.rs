@@ -105,7 +105,7 @@ mod _core {
     #[pymodule_export]
     use crate::hybrid_types::{IndexHit, IndexParams, Inserted};
     #[pymodule_export]
-    use crate::maintenance::{repair_store, verify_index, verify_rows, verify_store};
+    use crate::maintenance::{graph_recall, repair_store, verify_index, verify_rows, verify_store};
     #[pymodule_export]
     use crate::outcome::{Attached, Outcome, PendingText};
     #[pymodule_export]

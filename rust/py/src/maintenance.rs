@@ -109,6 +109,21 @@ pub(crate) fn verify_index(py: Python<'_>, engine: &Engine) -> PyResult<Vec<Told
     Ok(found.into_iter().map(told).collect())
 }
 
+/// Share of the ten nearest to stored vectors that searching on their graphs finds, over 200 of them.
+///
+/// Args:
+///     engine: The open handle.
+///
+/// Returns:
+///     0 to 1; None where every vector is compared.
+///
+/// Raises:
+///     StoreError: The store cannot be read.
+#[pyfunction]
+pub(crate) fn graph_recall(py: Python<'_>, engine: &Engine) -> PyResult<Option<f64>> {
+    door::run(py, || engine.core().graph_recall())
+}
+
 type Told = (&'static str, String, String, String);
 
 fn told(problem: Problem) -> Told {

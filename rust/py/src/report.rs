@@ -20,10 +20,13 @@ pub(crate) struct Leg {
     reason: Option<String>,
     /// How many records it put forward: its best ones, more than were asked for when two legs are joined.
     candidates: usize,
+    /// How the vector leg went about it: `exact` when it compared every vector that may be found, `graph` when it walked
+    /// on graphs, `graph and exact` for both: what has no graph yet is compared. None for another leg.
+    method: Option<String>,
 }
 
 impl Leg {
-    const FIELDS: [&str; 3] = ["ran", "reason", "candidates"];
+    const FIELDS: [&str; 4] = ["ran", "reason", "candidates", "method"];
 }
 
 #[pymethods]
@@ -42,9 +45,9 @@ impl Leg {
     }
 
     #[staticmethod]
-    #[pyo3(signature = (ran, reason, candidates))]
-    fn _from_state(ran: bool, reason: Option<String>, candidates: usize) -> Self {
-        Self { ran, reason, candidates }
+    #[pyo3(signature = (ran, reason, candidates, method=None))]
+    fn _from_state(ran: bool, reason: Option<String>, candidates: usize, method: Option<String>) -> Self {
+        Self { ran, reason, candidates, method }
     }
 }
 
@@ -367,7 +370,8 @@ impl Report {
         let why_empty = report.why_empty();
         let hits = report.hits.into_iter().map(|hit| Hit::new(py, hit)).collect::<PyResult<Vec<_>>>()?;
         let leg = |leg: core::LegReport| {
-            let class = Leg { ran: leg.ran, reason: leg.reason, candidates: leg.candidates };
+            let method = leg.method.map(ToOwned::to_owned);
+            let class = Leg { ran: leg.ran, reason: leg.reason, candidates: leg.candidates, method };
             Ok((leg.name.to_owned(), Py::new(py, class)?))
         };
         let filters =

@@ -259,6 +259,11 @@ impl Engine {
         let mut ranking = index.rank(&question).map_err(index::query_refused)?;
         report.legs[0].candidates = ranking.lexical_found;
         report.legs[1].candidates = ranking.vector_found;
+        report.legs[1].method = vector.as_ref().map(|_| match ranking.vectors_seen {
+            (_, 0) => "exact",
+            (0, _) => "graph",
+            _ => "graph and exact",
+        });
         report.analysis.expansions = ranking.expansions();
         let scored = std::mem::take(&mut ranking.scored);
         let judge = Judge {
@@ -330,7 +335,7 @@ impl Engine {
 }
 
 fn leg(name: &'static str, reason: Option<String>) -> LegReport {
-    LegReport { name, ran: reason.is_none(), reason, candidates: 0 }
+    LegReport { name, ran: reason.is_none(), reason, candidates: 0, method: None }
 }
 
 /// The words of a question as they were written, each once.

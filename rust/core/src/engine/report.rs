@@ -41,6 +41,9 @@ pub struct LegReport {
     pub reason: Option<String>,
     /// How many records it put forward: its best ones, more than were asked for when two legs are joined.
     pub candidates: usize,
+    /// How the vector leg went about it: `exact` when it compared every vector that may be found, `graph` when it walked
+    /// on graphs, `graph and exact` for both: what has no graph yet is compared.
+    pub method: Option<&'static str>,
 }
 
 /// Name of the effect of phrases: how many records hold them.

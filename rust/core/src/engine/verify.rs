@@ -3,10 +3,12 @@
 use super::Engine;
 use super::served::{self, Served};
 use crate::error::Result;
-use crate::index::Index;
+use crate::ids::DocId;
 use crate::index::disk::Directory;
+use crate::index::{Index, query_refused};
 use crate::lexical::Readable;
 use crate::store::{Problem, ProblemKind, Verified};
+use crate::vector::{Effort, UnitRow};
 use std::sync::PoisonError;
 
 /// How often the comparison begins anew when somebody writes meanwhile.
@@ -41,21 +43,80 @@ impl Engine {
                 detail,
             }]);
         }
-        if self.served.read().unwrap_or_else(PoisonError::into_inner).index().is_none() {
-            let on_disk = |directory: &Directory| directory.newest().is_ok_and(|newest| newest > 0);
-            if !self.upkeep.directory.as_ref().is_some_and(on_disk) {
-                return Ok(Vec::new());
-            }
+        if !self.has_copy() {
+            return Ok(Vec::new());
         }
         for _ in 0..ATTEMPTS {
             let fresh = served::build(&self.store, &self.analyzer, self.embedder().as_deref())?;
             let served = self.served()?;
             if served.position() == fresh.position() {
-                return Ok(differences(&served, &fresh));
+                let mut problems = differences(&served, &fresh);
+                drop(served);
+                problems.extend(self.graph_problem()?);
+                return Ok(problems);
             }
         }
         // Under so many writes the copy is compared as far as it can be another time.
         Ok(Vec::new())
+    }
+
+    /// Whether there is a copy in memory or on disk.
+    fn has_copy(&self) -> bool {
+        let on_disk = |directory: &Directory| directory.newest().is_ok_and(|newest| newest > 0);
+        self.served.read().unwrap_or_else(PoisonError::into_inner).index().is_some()
+            || self.upkeep.directory.as_ref().is_some_and(on_disk)
+    }
+}
+
+/// What a walk on the graphs should find of the ten nearest.
+const ENOUGH: f64 = 0.95;
+/// Stored vectors that are asked for their nearest.
+const SAMPLE: usize = 200;
+
+impl Engine {
+    /// Share of the ten nearest to stored vectors that the vector leg finds, 0 to 1, over [`SAMPLE`] of them spread evenly;
+    /// None where it compares all and finds all, or was never asked.
+    ///
+    /// # Errors
+    /// Store errors.
+    pub fn graph_recall(&self) -> Result<Option<f64>> {
+        if !self.has_copy() {
+            return Ok(None);
+        }
+        let served = self.served()?;
+        let Some(index) = served.index() else { return Ok(None) };
+        let vectors = index.vectors();
+        let docs: Vec<DocId> =
+            index.live().ones().map(|doc| DocId(doc as u32)).filter(|doc| vectors.contains(*doc)).collect();
+        let (mut found, mut all) = (0, 0);
+        for doc in docs.iter().step_by((docs.len() / SAMPLE).max(1)).take(SAMPLE) {
+            let Some(row) = vectors.rows_of(*doc).next().map(|row| row.half.to_f32()) else { continue };
+            let Ok(row) = UnitRow::new(&row, vectors.dim()) else { continue };
+            let look = |effort| vectors.look(&row, 10, None, effort).map_err(query_refused);
+            let own = look(Effort::default())?;
+            if own.walked == 0 {
+                return Ok(None);
+            }
+            let exact = look(Effort { exact: true, ..Effort::default() })?;
+            let least = exact.found.get(9).or(exact.found.last()).map_or(f32::NEG_INFINITY, |last| last.1);
+            // Those that are tied with the last are as good.
+            found += own.found.iter().take(10).filter(|(_, cosine)| *cosine >= least).count();
+            all += exact.found.len().min(10);
+        }
+        Ok((all > 0).then(|| found as f64 / all as f64))
+    }
+
+    /// What [`Engine::graph_recall`] is too little of.
+    fn graph_problem(&self) -> Result<Option<Problem>> {
+        let low = self.graph_recall()?.filter(|recall| *recall < ENOUGH);
+        Ok(low.map(|recall| Problem {
+            kind: ProblemKind::Index,
+            table: String::new(),
+            id: String::new(),
+            detail: format!(
+                "the graph over the vectors finds {recall:.3} of the ten nearest, {ENOUGH} is wanted; run `otolith compact`"
+            ),
+        }))
     }
 }
 
