@@ -279,7 +279,8 @@ def test_answers_pickle_and_compare_by_value() -> None:
 
 def test_what_an_answer_says() -> None:
     answer = report()
-    assert answer.legs["lexical"].to_dict() == {"ran": True, "reason": None, "candidates": 4}
+    leg = answer.legs["lexical"]
+    assert leg.to_dict() == {"ran": True, "reason": None, "candidates": 4, "method": None}
     assert [(one.name, one.left) for one in answer.filters] == [("tags", 4)]
     assert (answer.considered, answer.why_empty(), answer.analysis.text) == (4, "", "cache service")
     assert answer.analysis.terms == ("cache", "service")

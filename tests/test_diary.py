@@ -61,7 +61,7 @@ def test_the_demo_ends_with_its_figure() -> None:
 
 def test_the_demo_shows_a_hybrid_answer_with_an_embedder() -> None:
     shown = demo(OTOLITH_EMBEDDER="hash:64")
-    assert "vector ran (20)" in shown
+    assert "vector ran (20, exact)" in shown
     assert "20 of 20" in shown
 
 
