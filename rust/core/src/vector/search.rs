@@ -21,15 +21,16 @@ use crate::ids::DocId;
 use fixedbitset::FixedBitSet;
 
 /// For each document asked for, rows that are scored; and how many at least. Codes alone have .994 of the ten best among
-/// their ten best, all of them among the first 20.
-const POOL: (usize, usize) = (4, 100);
+/// their ten best, all of them among the first 20; with twice as many as are asked for it is rare that rows have to be looked
+/// through again.
+const POOL: (usize, usize) = (2, 100);
 
 /// A row on a walk takes so many times as long as one after the other: a walk that would compare more than one in so many
 /// is not begun or given up.
 const WORTH: usize = 4;
 
 /// Rows ahead of the one that is scored that memory is asked for.
-const AHEAD: usize = 4;
+const AHEAD: usize = 8;
 
 /// Rows of a width from which on they have a graph: until their codes take 8 MiB comparing all of them takes less than a walk
 /// that finds as much.
@@ -167,7 +168,7 @@ impl VectorSet {
         }
         let asked = Asked::new(query);
         let rows =
-            docs.iter().zip(0..).flat_map(|(doc, at)| self.rows_of(*doc).map(move |row| (at, row.half)));
+            docs.iter().zip(0..).flat_map(|(doc, at)| self.halves_of(*doc).map(move |half| (at, half)));
         let rows: Vec<(usize, HalfRow<'_>)> = rows.collect();
         let mut scores = vec![f32::NAN; docs.len()];
         for (place, (at, row)) in rows.iter().enumerate() {

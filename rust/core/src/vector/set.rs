@@ -1,6 +1,7 @@
 //! The rows of an index: of its segments, and those that came since.
 
 use super::graph::{Builder, Graph};
+use super::half::HalfRow;
 use super::row::Refusal;
 use super::rows::{self, Rows, RowsView, StoredRow};
 use super::segment::{UNIT, VectorSegment, add_to_sum};
@@ -308,11 +309,21 @@ impl VectorSet {
 
     /// The document's rows, in their order.
     pub(crate) fn rows_of(&self, doc: DocId) -> impl Iterator<Item = StoredRow<'_>> {
-        let (rows, span) = match self.part(doc) {
+        let (rows, span) = self.place_of(doc);
+        rows.into_iter().flat_map(move |rows| span.clone().map(move |at| rows.row(at)))
+    }
+
+    /// The same without their codes, which are elsewhere in memory.
+    pub(super) fn halves_of(&self, doc: DocId) -> impl Iterator<Item = HalfRow<'_>> {
+        let (rows, span) = self.place_of(doc);
+        rows.into_iter().flat_map(move |rows| span.clone().map(move |at| rows.half(at)))
+    }
+
+    fn place_of(&self, doc: DocId) -> (Option<RowsView<'_>>, Range<usize>) {
+        match self.part(doc) {
             Some((at, doc)) => self.segments[at].rows_of(doc),
             None => (self.own().map(|(rows, _)| rows), self.own_span(doc)),
-        };
-        rows.into_iter().flat_map(move |rows| span.clone().map(move |at| rows.row(at)))
+        }
     }
 }
 
