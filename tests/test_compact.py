@@ -110,6 +110,19 @@ def test_a_home_of_our_own_making_has_no_keepers(home: Path) -> None:
     assert keepers(home / "nowhere") == ()
 
 
+def test_an_index_that_compaction_makes_holds_nothing_that_was_forgotten(home: Path) -> None:
+    """A home that was written by processes that never asked has none before."""
+    with Memory.open(home) as memory:
+        memory.forget(memory.remember(SECRET.decode()))
+        memory.remember_many({"summary": f"note {n}", "key": str(n)} for n in range(1_500))
+    assert not (home / "index").exists()
+    with Memory.open(home) as memory:
+        report = memory.compact()
+    assert list(home.glob("index/*/seg-*"))
+    assert report.keepers == ()
+    assert files_with(home, SECRET) == set()
+
+
 def test_drafts_of_killed_processes_are_removed_after_a_minute(home: Path) -> None:
     # By age and not by process number: in a container every process is number 1.
     with Memory.open(home) as memory:

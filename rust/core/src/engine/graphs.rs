@@ -53,9 +53,6 @@ impl Engine {
     /// # Errors
     /// The same; [`Error::Interrupted`] when `wait` or `progress` says so: what is done is kept, and the next call goes on.
     pub(super) fn build_graphs(&self, wait: &Wait<'_>, progress: &mut Progress<'_>) -> Result<()> {
-        // An index that nobody has asked yet is made first.
-        drop(self.served()?);
-        self.file_backlog();
         let Some(directory) = self.graph_directory() else { return Ok(()) };
         let interrupted = || wait.interrupted.is_some_and(|interrupted| interrupted());
         let until = Instant::now() + wait.deadline;
