@@ -53,13 +53,21 @@ impl Lock {
     }
 }
 
+/// The next step for somebody who asked for what is not there.
+fn where_it_would_be(what: &str) -> &'static str {
+    match what {
+        "document" => "insert it first",
+        _ => "list what is there with `otolith list`",
+    }
+}
+
 /// Everything that can go wrong, one variant per thing a caller may want to handle.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     // The caller's fault.
     /// No such record, or none within the handle's scope.
-    #[error("no {what} {id}; list what is there with `otolith list`")]
+    #[error("no {what} {id}; {}", where_it_would_be(what))]
     NotFound {
         /// Kind of thing that was asked for, for instance `episode`.
         what: &'static str,
