@@ -6,9 +6,11 @@ import os
 import re
 import statistics
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+Asked = TypeVar("Asked")
 
 ONE_THREAD = dict.fromkeys(
     ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS"),
@@ -30,23 +32,23 @@ def percentiles(seconds: Iterable[float]) -> dict[str, float]:
 
 
 def questions(
-    ask: Callable[[str], list[int]], texts: list[str], passes: int, budget: float
+    ask: Callable[[Asked], list[int]], asked: Sequence[Asked], passes: int, budget: float
 ) -> tuple[dict[str, float], list[list[int]]]:
     """The time of each question as the median of its passes, percentiles over questions, and the answers.
 
     After `budget` seconds no more is asked, but twenty questions at least are.
     """
-    for text in texts[:10]:
-        ask(text)
-    times: list[list[float]] = [[] for _ in texts]
+    for question in asked[:10]:
+        ask(question)
+    times: list[list[float]] = [[] for _ in asked]
     answers: list[list[int]] = []
     begin = time.perf_counter()
     for turn in range(passes):
-        for i, text in enumerate(texts):
+        for i, question in enumerate(asked):
             if time.perf_counter() - begin > budget and (turn or i >= 20):
                 break
             start = time.perf_counter()
-            found = ask(text)
+            found = ask(question)
             times[i].append(time.perf_counter() - start)
             if turn == 0:
                 answers.append(found)

@@ -65,10 +65,15 @@ def _topics() -> Ints:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Documents as numbers of words: those of document i are `terms[starts[i]:starts[i + 1]]`."""
+    """Documents as numbers of words: those of document i are `terms[starts[i]:starts[i + 1]]`.
+
+    Attributes:
+        topics: The topic of each document.
+    """
 
     terms: Ints
     starts: Ints
+    topics: Ints
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -79,7 +84,7 @@ class Chunk:
 
     def first(self, count: int) -> Chunk:
         """Its first documents."""
-        return Chunk(self.terms[: self.starts[count]], self.starts[: count + 1])
+        return Chunk(self.terms[: self.starts[count]], self.starts[: count + 1], self.topics[:count])
 
 
 def chunks(n: int) -> Iterator[Chunk]:
@@ -89,22 +94,24 @@ def chunks(n: int) -> Iterator[Chunk]:
     for number, begin in enumerate(range(0, n, CHUNK)):
         rng = np.random.default_rng([SEED, 2, number])
         lengths = rng.integers(40, 121, size=CHUNK)
-        topic = np.repeat(rng.integers(0, TOPICS, size=CHUNK), lengths)
+        topics_of = rng.integers(0, TOPICS, size=CHUNK)
+        topic = np.repeat(topics_of, lengths)
         total = int(lengths.sum())
         terms = np.searchsorted(general, rng.random(total)).clip(max=VOCABULARY - 1)
         of_topic = np.searchsorted(special, rng.random(total)).clip(max=WORDS_OF_A_TOPIC - 1)
         own = rng.random(total) < 0.25
         terms[own] = topics[topic[own], of_topic[own]]
         starts = np.concatenate(([0], np.cumsum(lengths)))
-        yield Chunk(terms, starts).first(min(CHUNK, n - begin))
+        yield Chunk(terms, starts, topics_of).first(min(CHUNK, n - begin))
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, and the numbers of its words."""
+    """What is asked, the numbers of its words, and the document it was made for: its words, but for `common`."""
 
     text: str
     terms: tuple[int, ...]
+    about: int
 
 
 def questions(n: int, doc_freq: Ints, count: int) -> dict[str, list[Question]]:
@@ -120,19 +127,20 @@ def questions(n: int, doc_freq: Ints, count: int) -> dict[str, list[Question]]:
     rare_at_most = max(20, n // 500)
     out: dict[str, list[Question]] = {kind: [] for kind in KINDS}
 
-    def add(kind: str, terms: Ints) -> None:
+    def add(kind: str, about: int, terms: Ints) -> None:
         distinct = tuple(dict.fromkeys(terms.tolist()))
-        out[kind].append(Question(" ".join(words[t] for t in distinct), distinct))
+        out[kind].append(Question(" ".join(words[t] for t in distinct), distinct, about))
 
     while len(out["natural"]) < count:
-        own = np.unique(head.document(int(rng.integers(len(head)))))
+        about = int(rng.integers(len(head)))
+        own = np.unique(head.document(about))
         rare = own[(doc_freq[own] >= 2) & (doc_freq[own] <= rare_at_most)]
         if len(rare) < 3:
             continue
-        add("selective", rng.permutation(rare)[: int(rng.integers(2, 4))])
-        add("common", np.concatenate(([0, 1], 2 + rng.permutation(28)[:2])))
+        add("selective", about, rng.permutation(rare)[: int(rng.integers(2, 4))])
+        add("common", about, np.concatenate(([0, 1], 2 + rng.permutation(28)[:2])))
         frequent, some = rng.permutation(20)[:3], rng.permutation(own)[:3]
-        add("natural", np.concatenate((frequent, some, rng.permutation(rare)[:1])))
+        add("natural", about, np.concatenate((frequent, some, rng.permutation(rare)[:1])))
     return out
 
 

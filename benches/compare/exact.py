@@ -76,12 +76,25 @@ class ExactBm25:
     def scores(self, terms: Iterable[int]) -> NDArray[np.float64]:
         """A score a document; 0 where no word is."""
         out = np.zeros(len(self._live))
-        live = int(self._live.sum())
         for term in dict.fromkeys(terms):
             documents, often = self._postings[term]
-            idf = np.log1p((live - len(documents) + 0.5) / (len(documents) + 0.5))
-            out[documents] += idf * often * 2.2 / (often + self._norm[documents])
+            out[documents] += self._idf(documents) * often * 2.2 / (often + self._norm[documents])
         return out
+
+    def matched(self, terms: Iterable[int]) -> NDArray[np.float64]:
+        """Which share of the question's idf each document holds."""
+        out = np.zeros(len(self._live))
+        whole = 0.0
+        for term in dict.fromkeys(terms):
+            documents, _ = self._postings[term]
+            idf = self._idf(documents)
+            out[documents] += idf
+            whole += idf
+        return out / whole
+
+    def _idf(self, documents: Ints) -> float:
+        live = int(self._live.sum())
+        return float(np.log1p((live - len(documents) + 0.5) / (len(documents) + 0.5)))
 
     def answer(self, terms: Iterable[int], k: int = 10) -> Answer:
         """The best `k`, with ties."""

@@ -53,7 +53,13 @@ class Plan:
         exact = exact_for(self.n, asked)
         written = {
             kind: [
-                {"text": q.text, "terms": q.terms, "accepted": sorted(a.accepted), "wanted": a.wanted}
+                {
+                    "text": q.text,
+                    "terms": q.terms,
+                    "about": q.about,
+                    "accepted": sorted(a.accepted),
+                    "wanted": a.wanted,
+                }
                 for q in asked[kind]
                 for a in [exact.answer(q.terms)]
             ]
@@ -68,7 +74,7 @@ class Plan:
         read = json.loads(self._file.read_text(encoding="utf-8"))
         return {
             kind: Kind(
-                [Question(row["text"], tuple(row["terms"])) for row in rows],
+                [Question(row["text"], tuple(row["terms"]), row["about"]) for row in rows],
                 [Answer(frozenset(row["accepted"]), row["wanted"]) for row in rows],
             )
             for kind, rows in read.items()
