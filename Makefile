@@ -18,6 +18,10 @@ BENCH = mkdir -p .benchmarks && $(BIN)/python -m pytest benches --benchmark-only
 COMPARE_SIZES ?= 10000 100000
 COMPARE_ROUNDS ?= 3
 COMPARE_QUESTIONS ?= 500
+VECTORS_SIZES ?= 10000 100000
+VECTORS_WIDE ?= 10000x1536
+VECTORS_ROUNDS ?= 3
+VECTORS_QUESTIONS ?= 500
 EVAL ?=
 
 CRASH = PYTHONPATH=tests $(BIN)/python -m crash
@@ -28,7 +32,7 @@ IMAGES ?= 10000
 MINUTES ?= 20
 SEED ?= 1
 
-.PHONY: help demo test test-rust test-python test-long lint fmt bench bench-docs bench-compare bench-store crash soak build clean
+.PHONY: help demo test test-rust test-python test-long lint fmt bench bench-docs bench-compare bench-vectors bench-store crash soak build clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -85,6 +89,12 @@ bench-compare: build $(VENV)/.compare ## the lexical index beside its rivals; CO
 	PYTHONPATH=benches $(BIN)/python -m compare run --sizes $(COMPARE_SIZES) $(if $(COMPARE_ENGINES),--engines $(COMPARE_ENGINES)) \
 		--rounds $(COMPARE_ROUNDS) --questions $(COMPARE_QUESTIONS) --eval "$(EVAL)" \
 		--json .benchmarks/compare.json --page docs/benchmarks-lexical.md
+
+bench-vectors: build $(VENV)/.compare $(VENV)/.test ## vectors and both legs beside rivals; VECTORS_SIZES _WIDE _ENGINES _ROUNDS _QUESTIONS _FRESH, EVAL
+	PYTHONPATH=benches $(BIN)/python -m vectors run --sizes $(VECTORS_SIZES) --wide $(VECTORS_WIDE) \
+		$(if $(VECTORS_ENGINES),--engines $(VECTORS_ENGINES)) $(if $(VECTORS_FRESH),--fresh) \
+		--rounds $(VECTORS_ROUNDS) --questions $(VECTORS_QUESTIONS) --eval "$(EVAL)" \
+		--json .benchmarks/vectors.json --page docs/benchmarks-vectors.md
 
 bench-store: ## the store against bare redb and the sync floor: 100,000 records, several processes, a few minutes
 	cargo bench -p otolith-core --locked --bench store

@@ -107,7 +107,7 @@ def chunks(n: int) -> Iterator[Chunk]:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, the numbers of its words, and the document it was made for: its words, but for `common`."""
+    """What is asked, the numbers of its words, and the document it was made for."""
 
     text: str
     terms: tuple[int, ...]

@@ -41,19 +41,21 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *map(list, rows))] + [""]
 
 
-def _number(value: float, unit: str) -> str:
+def number(value: float, unit: str = "") -> str:
+    """With three digits, and its unit; a ratio has none."""
     text = f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
     return f"{text} {unit}".strip() if unit != "x" else text
 
 
-def _asked(line: Line) -> list[str]:
+def judged(line: Line) -> list[str]:
+    """A line asked for, and whether it was reached."""
     sign = ">=" if line.at_least else "<="
     reached = "yes" if line.reached else "**no**"
     return [
         line.what,
         line.measured,
-        _number(line.value, line.unit),
-        f"{sign} {_number(line.limit, line.unit)}",
+        number(line.value, line.unit),
+        f"{sign} {number(line.limit, line.unit)}",
         reached,
     ]
 
@@ -74,7 +76,7 @@ def _questions(figures: Figures, n: int) -> Iterator[list[str]]:
 
 
 def _cell(value: float | None) -> str:
-    return "" if value is None else _number(value, "")
+    return "" if value is None else number(value, "")
 
 
 def _builds(figures: Figures, n: int) -> Iterator[list[str]]:
@@ -165,7 +167,7 @@ def page(run: dict[str, Any]) -> str:
         "## What is asked of it",
         "",
     ]
-    out += table(["what", "measured", "value", "asked for", "reached"], map(_asked, lines(figures)))
+    out += table(["what", "measured", "value", "asked for", "reached"], map(judged, lines(figures)))
     for n in figures.sizes():
         out += _size(figures, n)
     if absent:
