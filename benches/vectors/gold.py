@@ -60,7 +60,7 @@ def fused(
     vector = np.clip(cosine / cosine.max(), 0, 1)
     best = bm25.max()
     if best <= 0:
-        return WEIGHT * np.zeros_like(bm25) + (1 - WEIGHT) * vector
+        return vector
     depth = min(MASS_DEPTH, int(np.count_nonzero(bm25)))
     vouching = bm25 >= np.partition(bm25, -depth)[-depth]
     weight = WEIGHT * min(1.0, float(matched[vouching].max()) / FULL_MASS)

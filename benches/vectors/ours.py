@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import time
 from itertools import count
 from pathlib import Path
@@ -17,9 +16,6 @@ from .rows import Floats
 from .sets import Asked
 
 K = 10
-# Without these every row is compared.
-WALKS = "ef_search" in inspect.signature(HybridIndex.search).parameters
-FORCES = "exact_below" in inspect.signature(IndexParams).parameters
 
 
 class Index(Engine):
@@ -27,7 +23,7 @@ class Index(Engine):
 
     name = "otolith"
     title = "HybridIndex"
-    efs = (None, *EFS) if WALKS else (None,)
+    efs = (None, *EFS)
     params: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, folder: Path, width: int) -> None:
@@ -72,7 +68,7 @@ class Graph(Index):
 
     name = "otolith-graph"
     title = "HybridIndex, exact_below=0"
-    params: ClassVar[dict[str, Any]] = {"exact_below": 0} if FORCES else {}
+    params: ClassVar[dict[str, Any]] = {"exact_below": 0}
 
 
 class Both(Index):

@@ -171,7 +171,7 @@ def page(run: dict[str, Any]) -> str:
         out += _group(figures, f"{n:,} {what}, {width} wide", group)
     absent = list(dict.fromkeys(row["what"] for row in run["rows"] if row["metric"] == "missing"))
     if absent:
-        out += ["## Not there yet", "", *(f"- {what}" for what in absent), ""]
+        out += ["## Not measured", "", *(f"- {what}" for what in absent), ""]
     if found := wrong(run["rows"]):
         out += ["## Wrong", "", *(f"- {what}" for what in found), ""]
     return "\n".join(out).rstrip() + "\n"

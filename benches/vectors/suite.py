@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 from compare.runner import Runner
 
 from .engines import ENGINES
-from .ours import FORCES, WALKS
 from .steps import DELTA
 
 WIDTH = 384
@@ -61,9 +60,6 @@ class Suite(Runner):
     def run(self, sizes: Sequence[int], wide: Sequence[tuple[int, int]]) -> bool:
         """Both legs at every size, vectors of other widths, sentences; False if a step failed."""
         self.begin()
-        for there, what in ((WALKS, "ef_search: every row is compared"), (FORCES, "exact_below: no graph")):
-            if not there:
-                self._add({"metric": "missing", "what": what}, "otolith", 0)
         for n in sizes:
             self._documents(n, WIDTH, both=True)
         for n, width in wide:
@@ -81,7 +77,7 @@ class Suite(Runner):
         options = {"set": "documents", "width": str(width)}
         legs = {"legs": "both" if both else "vectors"}
         self._step("data", "otolith", n, Path(), {**options, **legs, "extra": str(DELTA)})
-        forced = n * width <= SCANNED and FORCES
+        forced = n * width <= SCANNED
         vectors = self._named(name for name in VECTORS if forced or name != "otolith-graph")
         pairs = self._named(BOTH) if both else []
         folders = {name: self.work / f"{name}-{n}-{width}-{_digest()}" for name in [*vectors, *pairs]}
