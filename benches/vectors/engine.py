@@ -52,6 +52,10 @@ class Engine:
         """Is ready to be asked, from the files."""
         raise NotImplementedError
 
+    def walks(self, n: int) -> tuple[int | None, ...]:
+        """Which of `efs` make a difference over `n` documents."""
+        return self.efs
+
     def effort(self, ef: int | None) -> None:
         """How many rows to keep on a walk from now on."""
 

@@ -16,6 +16,8 @@ from .rows import Floats
 from .sets import Asked
 
 K = 10
+# Up to so many numbers every row is compared, unless a graph is asked for.
+SCANNED = 8 * 2**20
 
 
 class Index(Engine):
@@ -43,6 +45,10 @@ class Index(Engine):
 
     def open(self) -> None:
         self.index = HybridIndex.load(self._file)
+
+    def walks(self, n: int) -> tuple[int | None, ...]:
+        compared = n * self.width <= SCANNED and self.params.get("exact_below") != 0
+        return (None,) if compared else self.efs
 
     def effort(self, ef: int | None) -> None:
         self._options = {} if ef is None else {"ef_search": ef}

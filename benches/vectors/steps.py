@@ -85,7 +85,7 @@ def query(job: Job) -> Iterator[Row]:
     """Every question, for each length of the walk, with recall beside the time."""
     engine = job.opened()
     answers = job.data.answers(both=engine.both)
-    for ef in engine.efs:
+    for ef in engine.walks(job.data.n):
         engine.effort(ef)
         times, found = job.timed(engine.ask)
         yield {"metric": "query", "ef": ef, "recall": recall(answers, found), **times}

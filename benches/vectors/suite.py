@@ -14,11 +14,10 @@ from typing import Any, ClassVar
 from compare.runner import Runner
 
 from .engines import ENGINES
+from .ours import SCANNED
 from .steps import DELTA
 
 WIDTH = 384
-# Up to so many numbers every row is compared, so that a graph has to be asked for.
-SCANNED = 8 * 2**20
 VECTORS = ("otolith", "otolith-graph", "faiss", "usearch-bf16", "hnswlib", "numpy")
 BOTH = ("otolith-both", "otolith-memory", "bm25s+usearch", "tantivy+usearch")
 SENTENCES = ("otolith-graph", "faiss", "usearch-bf16", "hnswlib", "numpy")
