@@ -120,12 +120,12 @@ class Recall(Engine):
                 )
         self.ask(Asked("fix", np.ones(self.width, dtype=np.float32)))  # makes the index on disk
 
-    def settle(self) -> None:
-        """Waits until upkeep, which begins when a handle is ten seconds old, leaves the index alone."""
+    def settle(self, quiet: float) -> None:
+        """Waits until upkeep, which begins after ten seconds, has left the index alone for so long."""
         begin = changed = time.monotonic()
         state: list[tuple[str, int]] = []
         self.ask(Asked("fix", np.ones(self.width, dtype=np.float32)))
-        while time.monotonic() < min(max(begin + 12, changed + 10), begin + 240):
+        while time.monotonic() < min(max(begin + 12, changed + quiet), begin + 300):
             now = sorted((file.name, file.stat().st_size) for file in clock.files(self.home / "index"))
             if now != state:
                 state, changed = now, time.monotonic()

@@ -15,7 +15,7 @@ from compare.corpus import SEED
 from . import gold
 from .engine import Engine
 from .engines import ENGINES
-from .ours import Index, Recall
+from .ours import SCANNED, Index, Recall
 from .sets import Asked, Documents, Sentences, recall
 from .table import table_mb
 
@@ -187,7 +187,8 @@ def disk(job: Job) -> Iterator[Row]:
     engine = job.opened()
     if not isinstance(engine, Recall):
         raise ValueError("only a home is measured on the disk")
-    engine.settle()
+    # A graph is built without a word to the directory for some seconds.
+    engine.settle(30 if job.data.n * job.data.width > SCANNED else 3)
     for state in ("as written", "compacted"):
         if state == "compacted":
             engine.compact()

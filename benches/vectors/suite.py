@@ -83,6 +83,8 @@ class Suite(Runner):
         try:
             for name, folder in folders.items():
                 self._built(name, n, folder, options)
+            if "otolith-memory" in pairs:  # first, since the graph of the home is built meanwhile
+                self._step("disk", "otolith-memory", n, folders["otolith-memory"], options)
             for turn in range(self.rounds):
                 for name, folder in folders.items():
                     self._step("query", name, n, folder, options, turn=turn)
@@ -96,8 +98,6 @@ class Suite(Runner):
                     self._step("change", name, n, folders[name], options)
             if "otolith" in vectors and width == WIDTH:
                 self._step("tombstones", "otolith", n, folders["otolith"], options)
-            if "otolith-memory" in pairs:
-                self._step("disk", "otolith-memory", n, folders["otolith-memory"], options)
         finally:
             self._leave(folders)
 
