@@ -29,6 +29,7 @@ def command(invocation: Invocation, repair: bool) -> None:
     """Look for damage: every page and row of the store, every table against every other, then the index.
 
     One problem a line: kind, table, id, what is wrong. Exit code 1 if there is any. Writers wait meanwhile.
+    Where the index has a graph over the vectors, the share of the ten nearest that it finds is told.
 
     With --repair a new file is made of all that can be read. The damaged one is kept beside it under a
     dated name, bytes that cannot be brought back lie in lost+found, and each thing that was lost, held
