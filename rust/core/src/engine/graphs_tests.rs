@@ -57,7 +57,7 @@ fn files(engine: &Engine, prefix: &str) -> Vec<PathBuf> {
 }
 
 fn compact(engine: &Engine, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<()> {
-    engine.compact_index(&Wait::default())?;
+    engine.made_and_compacted(&Wait::default())?;
     engine.build_graphs(&Wait::default(), progress)
 }
 

@@ -39,7 +39,7 @@ impl Engine {
 
     /// Makes the index that nobody has asked for yet, of the compacted store: made later, with the graph, it would pass
     /// for one that holds what was forgotten.
-    fn made_and_compacted(&self, wait: &Wait<'_>) -> Result<Option<PathBuf>> {
+    pub(super) fn made_and_compacted(&self, wait: &Wait<'_>) -> Result<Option<PathBuf>> {
         drop(self.served()?);
         self.file_backlog();
         self.compact_index(wait)
