@@ -1,5 +1,5 @@
 //! Records that answers showed lately, as they are: what is found once is often found again, and reading ten records is
-//! a third of the time of an answer (10 of 37 µs are for the rows, 10 for decoding them, the rest for finding them).
+//! near a third of the time of an answer (35 of 121 µs with 100,000 records, 11 of them for decoding).
 
 use crate::episode::{Episode, MetaValue};
 use crate::ids::RecordId;
