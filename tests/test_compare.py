@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -21,6 +18,7 @@ from compare.page import page
 from compare.plan import exact_for
 from compare.suite import Suite, wrong
 from compare.targets import lines
+from comparison import ran
 from otolith import HybridIndex, IndexParams
 
 BENCHES = Path(__file__).parent.parent / "benches"
@@ -40,22 +38,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "rounds": ["1"],
         "passes": ["2"],
         "budget": ["0.3"],
-        "work": [str(place)],
-        "json": [str(place / "figures.json")],
-        "page": [str(place / "page.md")],
     }
-    command = [part for name, values in options.items() for part in (f"--{name}", *values)]
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "compare", "run", *command],
-        env={**os.environ, "PYTHONPATH": str(BENCHES)},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    figures: dict[str, Any] = json.loads((place / "figures.json").read_text(encoding="utf-8"))
-    figures["page"] = (place / "page.md").read_text(encoding="utf-8")
+    figures = ran("compare", place, options)
     left = {path.name for path in place.iterdir() if not path.name.startswith("corpus-")}
     assert left == {"figures.json", "page.md"}, "the indexes of a run do not stay"
     return figures

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +12,7 @@ import pytest
 from compare.corpus import CHUNK, chunks, questions, vocabulary
 from compare.exact import ExactBm25, doc_freq
 from compare.figures import Figures
+from comparison import ran
 from otolith import HybridIndex, IndexParams
 from vectors import __main__ as harness
 from vectors import curves, gold, rows
@@ -41,22 +39,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "rounds": ["1"],
         "passes": ["2"],
         "budget": ["0.2"],
-        "work": [str(place)],
-        "json": [str(place / "figures.json")],
-        "page": [str(place / "page.md")],
     }
-    command = [part for name, values in options.items() for part in (f"--{name}", *values)]
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "vectors", "run", *command],
-        env={**os.environ, "PYTHONPATH": str(BENCHES)},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    figures: dict[str, Any] = json.loads((place / "figures.json").read_text(encoding="utf-8"))
-    figures["page"] = (place / "page.md").read_text(encoding="utf-8")
+    figures = ran("vectors", place, options)
     left = {path.name.split("-")[0] for path in place.iterdir()}
     assert left == {"corpus", "numpy", "figures.json", "page.md"}, "our indexes of a run do not stay"
     return figures

@@ -8,6 +8,8 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from compare.command import add_shared, write_page
+
 from .engines import ENGINES
 from .page import page
 from .sets import Documents, Sentences
@@ -31,35 +33,16 @@ def parser() -> argparse.ArgumentParser:
     )
     every = [*VECTORS, *BOTH]
     whole.add_argument("--engines", nargs="+", default=every, choices=every)
-    whole.add_argument("--rounds", type=int, default=3, help="how often every engine is asked, in turns")
     whole.add_argument("--fresh", action="store_true", help="build rivals that an earlier run left, too")
-    whole.add_argument("--json", type=Path, required=True, help="file for the figures")
-    whole.add_argument("--page", type=Path, help="file for the page")
     whole.add_argument("--eval", default="", help="folder with scifact/; empty: no sentences")
     step = does.add_parser("step", help="one step of one engine in this process, its rows on stdout")
     step.add_argument("step", choices=[*STEPS, "data"])
     step.add_argument("--engine", required=True, choices=list(ENGINES))
-    step.add_argument("--size", type=int, required=True)
-    step.add_argument("--folder", type=Path, required=True)
     step.add_argument("--set", choices=["documents", "sentences"], required=True)
     step.add_argument("--width", type=int, required=True)
     step.add_argument("--legs", choices=["vectors", "both"], default="vectors")
-    step.add_argument("--extra", type=int, default=0, help="documents beyond the size that are made as well")
-    step.add_argument("--eval", type=Path)
-    for one in (whole, step):
-        one.add_argument("--work", type=Path, default=Path(".benchmarks/compare"))
-        one.add_argument("--questions", type=int, default=500)
-        one.add_argument("--passes", type=int, default=7, help="how often each is asked within a round")
-        one.add_argument("--budget", type=float, default=4.0, help="seconds for one setting in one round")
-    shown = does.add_parser("page", help="the figures as Markdown")
-    shown.add_argument("figures", type=Path)
-    shown.add_argument("page", type=Path)
+    add_shared(does, whole, step)
     return top
-
-
-def write_page(figures: Path, target: Path) -> None:
-    """The page of a run."""
-    target.write_text(page(json.loads(figures.read_text(encoding="utf-8"))), encoding="utf-8")
 
 
 def step(given: argparse.Namespace) -> None:
@@ -95,7 +78,7 @@ def main() -> int:
     """Does it."""
     given = parser().parse_args()
     if given.does == "page":
-        write_page(given.figures, given.page)
+        write_page(page, given.figures, given.page)
         return 0
     if given.does == "step":
         step(given)
@@ -116,7 +99,7 @@ def main() -> int:
     )
     fine = suite.run(given.sizes, given.wide)
     if given.page is not None:
-        write_page(given.json, given.page)
+        write_page(page, given.json, given.page)
     return 0 if fine else 1
 
 

@@ -1299,14 +1299,14 @@ def verify_index(engine: Engine) -> list[tuple[str, str, str, str]]:
         StoreError: The store cannot be read.
     """
 
-def graph_recall(engine: Engine) -> float | None:
+def graph_recall(engine: Engine) -> tuple[float | None, list[tuple[str, str, str, str]]]:
     """Share of the ten nearest to stored vectors that searching on their graphs finds, over 200 of them.
 
     Args:
         engine: The open handle.
 
     Returns:
-        0 to 1; None where every vector is compared.
+        0 to 1, None where every vector is compared; and as problems, as in `verify_store`, whether it is too little.
 
     Raises:
         StoreError: The store cannot be read.

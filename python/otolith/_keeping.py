@@ -90,8 +90,9 @@ class Keeping:
 
         if not report.ok:
             return report
-        found = report.with_problems(verify_index(self._engine))
-        return replace(found, graph_recall=graph_recall(self._engine))
+        problems = verify_index(self._engine)
+        recall, too_little = graph_recall(self._engine)
+        return replace(report.with_problems([*problems, *too_little]), graph_recall=recall)
 
     def reindex(
         self,

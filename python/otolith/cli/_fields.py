@@ -1,4 +1,4 @@
-"""Options that several commands share: the fields of a record, and filters."""
+"""Options that several commands share: the fields of a record, filters, and how vectors are made."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,25 @@ def _decorate(options: list[Decorator]) -> Decorator:
         return function
 
     return apply
+
+
+def embedding_options() -> Decorator:
+    """Returns the options of what makes many vectors."""
+    return _decorate(
+        [
+            click.option(
+                "--batch", type=click.IntRange(min=1), default=64, show_default=True, help="Texts at a time."
+            ),
+            click.option(
+                "--patience",
+                type=click.FloatRange(min=0, max=86_400),
+                default=60.0,
+                show_default=True,
+                metavar="SECONDS",
+                help="How long to wait in a row for a busy embedder.",
+            ),
+        ]
+    )
 
 
 def record_options() -> Decorator:

@@ -3,21 +3,14 @@
 import click
 
 from otolith.cli._command import command as make
+from otolith.cli._fields import embedding_options
 from otolith.cli._invocation import Invocation
 from otolith.cli._open import open_existing
 from otolith.cli._progress import progress
 
 
 @make("embed", ["otolith embed", "otolith embed --batch 16 --json"])
-@click.option("--batch", type=click.IntRange(min=1), default=64, show_default=True, help="Texts at a time.")
-@click.option(
-    "--patience",
-    type=click.FloatRange(min=0, max=86_400),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait in a row for a busy embedder.",
-)
+@embedding_options()
 @click.pass_obj
 def command(invocation: Invocation, batch: int, patience: float) -> None:
     """Make the vectors that are missing.

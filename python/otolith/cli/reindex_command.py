@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from otolith.cli._command import command as make
+from otolith.cli._fields import embedding_options
 from otolith.cli._invocation import Invocation
 from otolith.cli._open import open_existing, settings_of
 from otolith.cli._progress import progress
@@ -21,15 +22,7 @@ if TYPE_CHECKING:
     "--embedder", metavar="SPEC", help="The model, as openai:bge-m3; by default the one that is set."
 )
 @click.option("--dry-run", is_flag=True, help="Only tell what there is to do.")
-@click.option("--batch", type=click.IntRange(min=1), default=64, show_default=True, help="Texts at a time.")
-@click.option(
-    "--patience",
-    type=click.FloatRange(min=0, max=86_400),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait in a row for a busy embedder.",
-)
+@embedding_options()
 @click.pass_obj
 def command(invocation: Invocation, embedder: str | None, dry_run: bool, batch: int, patience: float) -> None:
     """Make the vectors of all records with another model.

@@ -4,6 +4,7 @@ use crate::convert::number;
 use crate::convert::path::absolute;
 use crate::door;
 use crate::engine::Engine;
+use otolith_core::engine::graph_problem;
 use otolith_core::store::{Problem, Progress, Repaired, Store, StoreOptions, Verified, Wait};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -115,13 +116,14 @@ pub(crate) fn verify_index(py: Python<'_>, engine: &Engine) -> PyResult<Vec<Told
 ///     engine: The open handle.
 ///
 /// Returns:
-///     0 to 1; None where every vector is compared.
+///     0 to 1, None where every vector is compared; and as problems, as in `verify_store`, whether it is too little.
 ///
 /// Raises:
 ///     StoreError: The store cannot be read.
 #[pyfunction]
-pub(crate) fn graph_recall(py: Python<'_>, engine: &Engine) -> PyResult<Option<f64>> {
-    door::run(py, || engine.core().graph_recall())
+pub(crate) fn graph_recall(py: Python<'_>, engine: &Engine) -> PyResult<(Option<f64>, Vec<Told>)> {
+    let recall = door::run(py, || engine.core().graph_recall())?;
+    Ok((recall, recall.and_then(graph_problem).map(told).into_iter().collect()))
 }
 
 type Told = (&'static str, String, String, String);

@@ -6,6 +6,7 @@
 //! cannot be built, the segment's vectors are compared one by one.
 
 use super::Engine;
+use super::upkeep::{POLL, wait_for};
 use crate::error::{Error, Result};
 use crate::index::disk::{Directory, Loaded, SegmentEntry, Turn};
 use crate::sections::Sections;
@@ -18,9 +19,6 @@ use std::time::{Duration, Instant};
 
 /// What is done is written after so long: what a kill costs at most.
 const CHECKPOINT: Duration = if cfg!(test) { Duration::ZERO } else { Duration::from_secs(10) };
-
-/// How often it is looked whether the directory or the right to build has come free.
-const POLL: Duration = Duration::from_millis(50);
 
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,21 +52,10 @@ impl Engine {
     /// The same; [`Error::Interrupted`] when `wait` or `progress` says so: what is done is kept, and the next call goes on.
     pub(super) fn build_graphs(&self, wait: &Wait<'_>, progress: &mut Progress<'_>) -> Result<()> {
         let Some(directory) = self.graph_directory() else { return Ok(()) };
+        let refused =
+            "another process builds its graph of vectors; they are compared one by one until that is done";
+        let _right = wait_for(&directory, wait, refused, Directory::lock_graphs)?;
         let interrupted = || wait.interrupted.is_some_and(|interrupted| interrupted());
-        let until = Instant::now() + wait.deadline;
-        let _right = loop {
-            if let Some(right) = directory.lock_graphs()? {
-                break right;
-            }
-            if interrupted() {
-                return Err(Error::Interrupted);
-            }
-            if Instant::now() >= until {
-                let message = "another process builds its graph of vectors; they are compared one by one until that is done";
-                return Err(Error::store(directory.path(), message));
-            }
-            std::thread::sleep(POLL);
-        };
         loop {
             match build_next(&directory, &interrupted, progress)? {
                 Built::Nothing => return Ok(()),
@@ -140,11 +127,10 @@ fn build_next(directory: &Directory, stop: &dyn Fn() -> bool, progress: &mut Pro
 fn next(directory: &Directory) -> Result<Option<(SegmentEntry, Sections)>> {
     let Some(Loaded { manifest, segments, graphs, .. }) = directory.load()? else { return Ok(None) };
     for ((entry, sections), graph) in manifest.segments.into_iter().zip(segments).zip(graphs) {
-        let rows = VectorSegment::open(&sections)?.filter(|_| graph.is_none()).and_then(|vectors| {
-            let count = vectors.codes()?.len();
-            (count >= least_rows(vectors.dim())).then_some(count)
-        });
-        if rows.is_some() {
+        let is_large = |vectors: VectorSegment| {
+            vectors.codes().is_some_and(|rows| rows.len() >= least_rows(vectors.dim()))
+        };
+        if graph.is_none() && VectorSegment::open(&sections)?.is_some_and(is_large) {
             return Ok(Some((entry, sections)));
         }
     }

@@ -68,7 +68,7 @@ impl Engine {
         let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
         let segments =
             served.members().filter_map(|member| Some((member.file.as_ref()?, member.segment.sections())));
-        let graphs = served.members().filter_map(|member| member.segment.graph_sections());
+        let graphs = served.members().filter_map(|member| member.segment.graph());
         segments.chain(graphs).map(|(file, sections)| (file.name.clone(), sections.clone())).collect()
     }
 

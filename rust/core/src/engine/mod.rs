@@ -36,6 +36,7 @@ pub use recall::{Legs, Recall};
 pub use reindex::ReindexState;
 pub use report::{Analysis, Coverage, FilterEffect, Hit, LegReport, Report};
 pub use vectors::{Attached, PendingText, StoredVectors, VectorRows};
+pub use verify::graph_problem;
 pub use write::{Put, Written};
 
 use crate::episode::{Origin, Scope};

@@ -40,6 +40,9 @@ const ATTEMPTS: usize = 8;
 const TRIES: usize = 20;
 const TRY: Duration = Duration::from_micros(100);
 
+/// What is said when it was waited for in vain.
+const AT_WORK: &str = "another process is at work in the index; words of forgotten records may still be in its files. Repeat when that is done";
+
 /// What the care of an index needs besides the copy.
 #[derive(Debug, Default)]
 pub(super) struct Upkeep {
@@ -351,7 +354,7 @@ impl Engine {
         // Before the directory is locked: a copy that is far behind would wait for whoever has it.
         drop(self.current()?);
         let _own = lock(&self.upkeep.turn);
-        let turn = wait_for_turn(&directory, wait)?;
+        let turn = wait_for(&directory, wait, AT_WORK, Directory::lock)?;
         if directory.newest()? == 0 {
             turn.forget_all()?;
             return Ok(None);
@@ -384,19 +387,23 @@ impl Engine {
     }
 }
 
-/// The right to change the directory, as soon as nobody else has it.
-fn wait_for_turn(directory: &Directory, wait: &Wait<'_>) -> Result<Turn> {
+/// A right in the directory, as soon as nobody else has it; `refused` is what is said when that takes too long.
+pub(super) fn wait_for<T>(
+    directory: &Directory,
+    wait: &Wait<'_>,
+    refused: &str,
+    take: impl Fn(&Directory) -> Result<Option<T>>,
+) -> Result<T> {
     let until = Instant::now() + wait.deadline;
     loop {
-        if let Some(turn) = directory.lock()? {
-            return Ok(turn);
+        if let Some(right) = take(directory)? {
+            return Ok(right);
         }
         if wait.interrupted.is_some_and(|interrupted| interrupted()) {
             return Err(Error::Interrupted);
         }
         if Instant::now() >= until {
-            let message = "another process is at work in the index; words of forgotten records may still be in its files. Repeat when that is done";
-            return Err(Error::store(directory.path(), message));
+            return Err(Error::store(directory.path(), refused));
         }
         std::thread::sleep(POLL);
     }
@@ -410,7 +417,7 @@ pub(super) fn file(state: &mut State, turn: &Turn) -> Result<()> {
     let graphs: Vec<&FileEntry> = newest.iter().filter_map(|entry| entry.graph.as_ref()).collect();
     let made: Vec<&str> = newest.iter().map(|entry| entry.file.name.as_str()).collect();
     for member in &mut state.members {
-        if member.segment.graph_file().is_some_and(|graph| !graphs.contains(&graph)) {
+        if member.segment.graph().is_some_and(|(graph, _)| !graphs.contains(&graph)) {
             member.segment.drop_graph();
         }
         let named = |file: &FileEntry| made.contains(&&*file.name) || turn.has_written(&file.name);

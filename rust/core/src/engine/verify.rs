@@ -50,10 +50,7 @@ impl Engine {
             let fresh = served::build(&self.store, &self.analyzer, self.embedder().as_deref())?;
             let served = self.served()?;
             if served.position() == fresh.position() {
-                let mut problems = differences(&served, &fresh);
-                drop(served);
-                problems.extend(self.graph_problem()?);
-                return Ok(problems);
+                return Ok(differences(&served, &fresh));
             }
         }
         // Under so many writes the copy is compared as far as it can be another time.
@@ -105,19 +102,18 @@ impl Engine {
         }
         Ok((all > 0).then(|| found as f64 / all as f64))
     }
+}
 
-    /// What [`Engine::graph_recall`] is too little of.
-    fn graph_problem(&self) -> Result<Option<Problem>> {
-        let low = self.graph_recall()?.filter(|recall| *recall < ENOUGH);
-        Ok(low.map(|recall| Problem {
-            kind: ProblemKind::Index,
-            table: String::new(),
-            id: String::new(),
-            detail: format!(
-                "the graph over the vectors finds {recall:.3} of the ten nearest, {ENOUGH} is wanted; run `otolith compact`"
-            ),
-        }))
-    }
+/// What is wrong with a graph that finds so much: None if that is enough.
+pub fn graph_problem(recall: f64) -> Option<Problem> {
+    (recall < ENOUGH).then(|| Problem {
+        kind: ProblemKind::Index,
+        table: String::new(),
+        id: String::new(),
+        detail: format!(
+            "the graph over the vectors finds {recall:.3} of the ten nearest, {ENOUGH} is wanted; run `otolith compact`"
+        ),
+    })
 }
 
 fn differences(served: &Served, fresh: &Served) -> Vec<Problem> {

@@ -145,24 +145,17 @@ impl Index {
     /// # Errors
     /// [`Error::Internal`] when the new state cannot be built; then nothing has changed.
     pub(crate) fn renumber(&mut self, numbers: &[u32], count: u32) -> Result<()> {
-        // Without gaps every row stays where it is, and so does the graph.
-        let moves = numbers.len() != count as usize || !self.vectors.is_in_order();
-        let mut vectors = VectorSet::new(self.vectors.dim());
+        let refused = |refusal| Error::Internal(format!("a row that was searched: {refusal}"));
+        let vectors = self.vectors.renumbered(numbers).map_err(refused)?;
         let mut texts = FixedBitSet::with_capacity(count as usize);
         for (doc, number) in (0..).map(DocId).zip(numbers.iter().copied().map(DocId)) {
             if number.0 == DROPPED {
                 continue;
             }
             texts.set(number.index(), self.texts.contains(doc.index()));
-            let rows: Vec<&[u16]> =
-                self.vectors.rows_of(doc).filter(|_| moves).map(|row| row.half.bits).collect();
-            if !rows.is_empty() {
-                let refused = |refusal| Error::Internal(format!("a row that was searched: {refusal}"));
-                vectors.insert_halves(number, &rows).map_err(refused)?;
-            }
         }
         self.lexical.renumber(numbers, count)?;
-        if moves {
+        if let Some(vectors) = vectors {
             self.vectors = vectors;
         }
         self.texts = texts;

@@ -21,12 +21,12 @@ use crate::ids::DocId;
 use fixedbitset::FixedBitSet;
 
 /// For each document asked for, rows that are scored; and how many at least. Codes alone have .994 of the ten best among
-/// their ten best, all of them among the first 20; with twice as many as are asked for it is rare that rows have to be looked
-/// through again.
+/// their ten best, all of them among the first 20. By estimate: of 10,000 random rows of 384 the 400th best is three times as
+/// far behind the 200th as codes leave open, so that rows are seldom looked through again.
 const POOL: (usize, usize) = (2, 100);
 
-/// A row on a walk takes so many times as long as one after the other: a walk that would compare more than one in so many
-/// is not begun or given up.
+/// A walk that would compare more than one row in so many is not begun, or given up: each of them is waited for, where rows
+/// one after the other are not.
 const WORTH: usize = 4;
 
 /// Rows ahead of the one that is scored that memory is asked for.
@@ -74,25 +74,12 @@ impl VectorSet {
         k: usize,
         allowed: Option<&FixedBitSet>,
     ) -> Result<Vec<(DocId, f32)>, Refusal> {
-        let mut best = self.nearest_tied(query, k, allowed)?;
+        let mut best = self.look(query, k, allowed, Effort::default())?.found;
         best.truncate(k);
         Ok(best)
     }
 
-    /// The same and all that are tied with the last of them.
-    ///
-    /// # Errors
-    /// As [`VectorSet::nearest`].
-    pub fn nearest_tied(
-        &self,
-        query: &UnitRow,
-        k: usize,
-        allowed: Option<&FixedBitSet>,
-    ) -> Result<Vec<(DocId, f32)>, Refusal> {
-        Ok(self.look(query, k, allowed, Effort::default())?.found)
-    }
-
-    /// The same, as `effort` says, and how it was done.
+    /// The same and all that are tied with the last of them, as `effort` says, and how it was done.
     ///
     /// # Errors
     /// As [`VectorSet::nearest`].
@@ -422,7 +409,7 @@ mod tests {
         }
         let query = UnitRow::new(&[1.0, 2.0, 0.0], None).unwrap();
         assert_eq!(set.nearest(&query, 7, None).unwrap(), naive(&set, &query, 7, None, 1_000));
-        let tied = set.nearest_tied(&query, 7, None).unwrap();
+        let tied = set.look(&query, 7, None, Effort::default()).unwrap().found;
         assert!(tied.len() == 500 && tied.iter().all(|(_, score)| score.to_bits() == tied[0].1.to_bits()));
     }
 

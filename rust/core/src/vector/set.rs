@@ -203,25 +203,46 @@ impl VectorSet {
         }
     }
 
-    /// Whether new numbers for all documents would leave rows and graph as they are.
-    pub(crate) fn is_in_order(&self) -> bool {
-        self.segments.is_empty() && self.is_whole() && self.owners.is_sorted()
+    /// The same rows in memory, in the order of their documents, which get these numbers; None when they lie so already. A
+    /// document that is gone has no rows, whatever its number.
+    ///
+    /// # Errors
+    /// Why a row cannot be searched that was: damage.
+    pub(crate) fn renumbered(&self, numbers: &[u32]) -> Result<Option<Self>, Refusal> {
+        let same = numbers.iter().copied().eq(0..numbers.len() as u32);
+        if same && self.segments.is_empty() && self.is_whole() && self.owners.is_sorted() {
+            return Ok(None);
+        }
+        let mut refused = None;
+        let mut all = self.under(numbers.iter().copied(), &mut |refusal| refused = Some(refusal));
+        if same {
+            all.graph = self.graph_in_order().cloned();
+        }
+        refused.map_or(Ok(Some(all)), Err)
     }
 
     /// Takes the rows of segments into memory, where documents can be given others.
     fn unmap(&mut self) {
-        let mut all = Self::new(self.dim);
         let count = self.first_own + self.spans.len() as u32;
-        for doc in (0..count).map(DocId) {
-            let rows: Vec<&[u16]> = self.rows_of(doc).map(|row| row.half.bits).collect();
-            if !rows.is_empty() {
-                // They were searched before; what damage made of one is not.
-                let _ = all.insert_halves(doc, &rows);
-            }
-        }
+        // They were searched before; what damage made of one is not.
+        let mut all = self.under(0..count, &mut |_| {});
         let graph = self.graph_in_order().cloned();
         all.graph = graph.filter(|graph| graph.len() <= all.owners.len());
         *self = all;
+    }
+
+    /// The rows of the documents under other numbers; `refused` is told of those that cannot be searched.
+    fn under(&self, numbers: impl Iterator<Item = u32>, refused: &mut dyn FnMut(Refusal)) -> Self {
+        let mut all = Self::new(self.dim);
+        for (doc, number) in (0..).map(DocId).zip(numbers.map(DocId)) {
+            let rows: Vec<&[u16]> = self.rows_of(doc).map(|row| row.half.bits).collect();
+            if !rows.is_empty()
+                && let Err(refusal) = all.insert_halves(number, &rows)
+            {
+                refused(refusal);
+            }
+        }
+        all
     }
 
     /// Whether all rows that are held here are of live documents.

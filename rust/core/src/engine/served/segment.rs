@@ -60,14 +60,9 @@ impl Segment {
         self.vectors = self.vectors.take().map(|vectors| vectors.with_graph(None));
     }
 
-    /// The file of the graph over its vectors, if it has one.
-    pub(in crate::engine) fn graph_file(&self) -> Option<&FileEntry> {
-        self.graph.as_ref().map(|(entry, _)| entry)
-    }
-
-    /// What is in that file.
-    pub(in crate::engine) fn graph_sections(&self) -> Option<(&FileEntry, &Sections)> {
-        self.graph.as_ref().map(|(entry, sections)| (entry, sections))
+    /// The file of the graph over its vectors and what is in it, if it has one.
+    pub(in crate::engine) fn graph(&self) -> Option<(&FileEntry, &Sections)> {
+        self.graph.as_ref().map(|(file, sections)| (file, sections))
     }
 
     /// A segment that is in no file.

@@ -76,7 +76,8 @@ impl State {
         let filed = self.members.iter().filter_map(|member| Some((member.file.clone()?, member)));
         let (segments, dead) = filed
             .map(|(file, member)| {
-                let (max_doc, graph) = (member.segment.max_doc(), member.segment.graph_file().cloned());
+                let max_doc = member.segment.max_doc();
+                let graph = member.segment.graph().map(|(file, _)| file.clone());
                 (SegmentEntry { file, max_doc, dead: 0, graph }, member.dead.clone())
             })
             .unzip();

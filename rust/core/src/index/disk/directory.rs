@@ -186,11 +186,7 @@ impl Directory {
 
     /// What is done of the graph of a segment. Best effort: what cannot be read is done again.
     pub(crate) fn begun_graph(&self, segment: &FileEntry) -> Option<Sections> {
-        Sections::open(&self.begun(segment)).ok()
-    }
-
-    fn begun(&self, segment: &FileEntry) -> PathBuf {
-        self.path.join(format!("{BEGUN}{}", segment.name))
+        Sections::open(&self.path.join(begun_name(segment))).ok()
     }
 
     /// Writes what is done of the graph of a segment, in place of what was; by who has the right to build.
@@ -200,21 +196,29 @@ impl Directory {
     pub(crate) fn write_begun(
         &self,
         segment: &FileEntry,
-        write: impl FnOnce(&mut SectionWriter<&mut BufWriter<&File>>) -> io::Result<()>,
+        write: impl FnOnce(&mut SectionWriter<Stoppable<'_, '_>>) -> io::Result<()>,
     ) -> Result<()> {
-        let path = self.begun(segment);
-        let name = format!("{BEGUN}{}", segment.name);
-        publish(&self.path, &name, &self.home, |file| {
-            let mut writer = SectionWriter::new(file)?;
+        self.write(&begun_name(segment), None, write)
+    }
+
+    /// Writes a file of sections, in place of what was there; given up when `stop` is set.
+    fn write(
+        &self,
+        name: &str,
+        stop: Option<&AtomicBool>,
+        write: impl FnOnce(&mut SectionWriter<Stoppable<'_, '_>>) -> io::Result<()>,
+    ) -> Result<()> {
+        publish(&self.path, name, &self.home, |file| {
+            let mut writer = SectionWriter::new(Stoppable { file, stop })?;
             write(&mut writer)?;
             writer.finish().map(drop)
         })
-        .map_err(|error| self.failed(&path, error))
+        .map_err(|error| self.failed(&self.path.join(name), error))
     }
 
     /// Removes what was done of the graph of a segment; best effort.
     pub(crate) fn drop_begun(&self, segment: &FileEntry) {
-        let _ = fs::remove_file(self.begun(segment));
+        let _ = fs::remove_file(self.path.join(begun_name(segment)));
     }
 
     /// Notes that this shape is in use, at most once a day; best effort.
@@ -338,14 +342,8 @@ impl Turn {
         name: String,
         write: impl FnOnce(&mut SectionWriter<Stoppable<'_, '_>>) -> io::Result<()>,
     ) -> Result<(FileEntry, Sections)> {
-        let Directory { home, path } = &self.directory;
-        publish(path, &name, home, |file| {
-            let mut writer = SectionWriter::new(Stoppable { file, stop: self.stop.as_deref() })?;
-            write(&mut writer)?;
-            writer.finish().map(drop)
-        })
-        .map_err(|error| self.directory.failed(&path.join(&name), error))?;
-        let sections = Sections::open(&path.join(&name))?;
+        self.directory.write(&name, self.stop.as_deref(), write)?;
+        let sections = Sections::open(&self.directory.path.join(&name))?;
         Ok((FileEntry { name, checksum: sections.fingerprint() }, sections))
     }
 
@@ -398,7 +396,7 @@ impl Turn {
     pub(crate) fn forget_all(&self) -> Result<()> {
         let path = &self.directory.path;
         for name in self.directory.names()? {
-            let ours = ["seg-", "dead-", "graph-", BEGUN, "."].iter().any(|prefix| name.starts_with(prefix));
+            let ours = is_made(&name) || name.starts_with(BEGUN);
             let own = path.join(&name);
             if Manifest::number_in(&name).is_some() {
                 fs::remove_file(&own).map_err(|error| self.directory.failed(&own, error))?;
@@ -419,8 +417,7 @@ impl Turn {
         let own = Manifest::file_name(newest.number);
         let path = &self.directory.path;
         for name in self.directory.names().unwrap_or_default() {
-            let known = ["seg-", "dead-", "graph-", "."].iter().any(|prefix| name.starts_with(prefix));
-            let replaced = known
+            let replaced = is_made(&name)
                 || begun(&name)
                 || Manifest::number_in(&name).is_some_and(|number| number < newest.number);
             if replaced && name != own && !named.contains(&name.as_str()) {
@@ -437,6 +434,16 @@ impl Turn {
             }
         }
     }
+}
+
+/// Name of the file with what is done of the graph of a segment.
+fn begun_name(segment: &FileEntry) -> String {
+    format!("{BEGUN}{}", segment.name)
+}
+
+/// Whether a file of this name is rubbish unless a manifest names it.
+fn is_made(name: &str) -> bool {
+    ["seg-", "dead-", "graph-", "."].iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// The bitmap of a segment as `u64`, as many as its documents need.

@@ -313,3 +313,23 @@ fn a_file_that_is_no_saved_index_is_refused_by_name() {
     assert!(matches!(index.save(&nowhere), Err(Error::Store { .. })));
     assert!(matches!(index.save(std::path::Path::new("..")), Err(Error::Store { .. })));
 }
+
+#[test]
+fn a_graph_of_rows_that_stay_where_they_are_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let params = IndexParams { exact_below: Some(0), ..IndexParams::default() };
+    let mut index = HybridIndex::new(None, params).unwrap();
+    for n in 0..50_u8 {
+        index.insert(&n.to_string(), None, Some(&[f32::from(n), 1.0, 30.0 - f32::from(n)])).unwrap();
+    }
+    // It is asked before the first row of a graph: a graph that is there is not begun.
+    let at_once = || true;
+    assert!(matches!(index.compact(&at_once), Err(Error::Interrupted)));
+    index.compact(&|| false).unwrap();
+    index.compact(&at_once).unwrap();
+    index.save(&folder.path().join("saved")).unwrap();
+    let mut loaded = HybridIndex::load(&folder.path().join("saved")).unwrap();
+    loaded.compact(&at_once).unwrap();
+    assert!(loaded.remove("7"));
+    assert!(matches!(loaded.compact(&at_once), Err(Error::Interrupted)));
+}
