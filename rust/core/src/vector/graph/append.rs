@@ -29,7 +29,7 @@ pub(super) fn append(
     let top = links.layers(&[]).top;
     let Some(mut start) = links.layers(&[]).descend(&query, rows, level, scratch) else { return };
     for layer in (0..=level.min(top)).rev() {
-        scratch.search_layer(links.layers(&[]), layer, &query, rows, start, EF_CONSTRUCTION);
+        scratch.search_layer(links.layers(&[]), layer, &query, rows, &[start], EF_CONSTRUCTION);
         choose(pairs, scratch.pool.found(), if layer == 0 { M0 } else { M }, chosen);
         let Some(nearest) = chosen.first() else { return };
         start = *nearest;

@@ -57,7 +57,7 @@ fn relink(links: &mut Links, rows: CodeRows<'_>, lost: &[u32], scratch: &mut Scr
         for (attempt, near) in NEAR.into_iter().enumerate() {
             let layers = links.layers(&[]);
             let Some(start) = layers.descend(&query, rows, 0, scratch) else { return };
-            scratch.search_layer(layers, 0, &query, rows, start, near);
+            scratch.search_layer(layers, 0, &query, rows, &[start], near);
             let hosts = || scratch.pool.found().iter().filter(|host| reached.contains(host.row() as usize));
             let linked = hosts().any(|host| links.push(host.row(), 0, row, host.cosine()));
             if linked || attempt + 1 < NEAR.len() {

@@ -43,7 +43,7 @@ impl Scratch {
         self.batch.compare(query, rows, Found::WORST).iter().min().copied()
     }
 
-    /// Looks for the `ef` nearest rows on a layer, from one of them on; they are in the pool then.
+    /// Looks for the `ef` nearest rows on a layer, from these on; they are in the pool then.
     ///
     /// The nearest row whose neighbours were not looked at is next; it ends when all in the pool were.
     pub(super) fn search_layer(
@@ -52,12 +52,15 @@ impl Scratch {
         layer: usize,
         query: &Query8,
         rows: CodeRows<'_>,
-        start: Found,
+        starts: &[Found],
         ef: usize,
     ) {
-        self.begin(layers, rows, start);
-        self.pool.reset(ef);
-        self.pool.offer(start.fresh());
+        self.begin(layers, rows, ef);
+        for start in starts {
+            if self.is_new(*start) {
+                self.pool.offer(start.fresh());
+            }
+        }
         let mut place = 0;
         while place < self.pool.found().len() {
             let Some(row) = self.pool.expand(place) else {
@@ -92,14 +95,17 @@ impl Scratch {
         layers: Layers<'_>,
         query: &Query8,
         rows: CodeRows<'_>,
-        start: Found,
+        starts: &[Found],
         (ef, most): (usize, usize),
         accept: impl Fn(u32) -> bool,
     ) {
-        self.begin(layers, rows, start);
-        self.pool.reset(ef);
+        self.begin(layers, rows, ef);
         self.open.clear();
-        take_if(&mut self.pool, &mut self.open, layers, start.fresh(), &accept);
+        for start in starts {
+            if self.is_new(*start) {
+                take_if(&mut self.pool, &mut self.open, layers, start.fresh(), &accept);
+            }
+        }
         while let Some(Reverse(next)) = self.open.pop() {
             if self.pool.is_beyond(next) || self.compared > most {
                 return;
@@ -114,10 +120,17 @@ impl Scratch {
         }
     }
 
-    fn begin(&mut self, layers: Layers<'_>, rows: CodeRows<'_>, start: Found) {
+    fn begin(&mut self, layers: Layers<'_>, rows: CodeRows<'_>, ef: usize) {
         self.visited.reset(layers.len().min(rows.len()));
-        self.visited.first_time(start.row());
-        self.compared = 1;
+        self.pool.reset(ef);
+        self.compared = 0;
+    }
+
+    /// Whether the walk did not come by the row yet; from now on it did.
+    fn is_new(&mut self, start: Found) -> bool {
+        let is_new = self.visited.first_time(start.row()) == Some(true);
+        self.compared += usize::from(is_new);
+        is_new
     }
 
     /// Takes the neighbours that were not seen before as the next batch.

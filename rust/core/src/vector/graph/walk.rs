@@ -4,7 +4,7 @@ use super::super::codes::{CodeRows, Query8};
 use super::Graph;
 use super::found::Found;
 use super::layers::Layers;
-use super::scratch::Scratch;
+use super::scratch::{Scratch, compare_one};
 
 /// Rows that are kept on a walk unless said otherwise: .993 of the ten nearest of 100,000 rows made like embeddings are
 /// among them, .982 with half of it.
@@ -29,8 +29,8 @@ impl Graph {
     pub(crate) fn walk(&self, query: &Query8, rows: CodeRows<'_>, ef: usize) -> Walked {
         Scratch::with(|scratch| {
             let layers = self.layers();
-            if let Some(start) = start(layers, query, rows, ef, scratch) {
-                scratch.search_layer(layers, 0, query, rows, start, ef);
+            if let Some(starts) = starts(layers, query, rows, ef, scratch) {
+                scratch.search_layer(layers, 0, query, rows, &starts, ef);
             }
             let mut found = Vec::with_capacity(ef.min(scratch.pool.found().len()));
             for near in scratch.pool.found() {
@@ -60,8 +60,8 @@ impl Graph {
     ) -> Walked {
         Scratch::with(|scratch| {
             let layers = self.layers();
-            if let Some(start) = start(layers, query, rows, ef, scratch) {
-                scratch.search_among(layers, query, rows, start, (ef, most), accept);
+            if let Some(starts) = starts(layers, query, rows, ef, scratch) {
+                scratch.search_among(layers, query, rows, &starts, (ef, most), accept);
             }
             let found = scratch.pool.found().iter().map(|near| (near.row(), near.cosine())).collect();
             self.told(found, ef, scratch)
@@ -75,15 +75,20 @@ impl Graph {
     }
 }
 
-/// The row that a walk on layer 0 begins with.
-fn start(
+/// The rows that a walk on layer 0 begins with: the one that the higher layers lead to, and the entry point, as every row can
+/// be reached from that one (see [`super::repair`]), but not from each.
+fn starts(
     layers: Layers<'_>,
     query: &Query8,
     rows: CodeRows<'_>,
     ef: usize,
     scratch: &mut Scratch,
-) -> Option<Found> {
+) -> Option<[Found; 2]> {
     scratch.pool.reset(ef);
     scratch.compared = 0;
-    if ef == 0 { None } else { layers.descend(query, rows, 0, scratch) }
+    if ef == 0 {
+        return None;
+    }
+    let nearest = layers.descend(query, rows, 0, scratch)?;
+    Some([nearest, compare_one(query, rows, layers.entry)])
 }
