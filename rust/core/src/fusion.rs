@@ -13,6 +13,8 @@ use std::str::FromStr;
 pub const FULL_MASS: f64 = 0.15;
 /// Rank constant of reciprocal rank fusion (Cormack, Clarke, Büttcher 2009).
 pub const RRF_K: f64 = 60.0;
+/// A best cosine that is no more above the floor tells no documents apart.
+const SPAN: f64 = 1e-9;
 /// How many of the best lexical candidates vouch for the matched mass.
 pub const MASS_DEPTH: usize = 10;
 
@@ -102,13 +104,17 @@ pub struct Scales {
 }
 
 impl Scales {
-    fn of(candidates: &[Candidate], cosine_floor: f64, mass: f32) -> Self {
-        let best = |raw: fn(&Candidate) -> Option<f32>| {
-            candidates.iter().filter_map(raw).map(f64::from).max_by(f64::total_cmp)
-        };
-        let bm25_best = best(|c| c.bm25).unwrap_or(0.0);
+    /// `cosine_floor` and `mass` as for [`fuse`].
+    pub fn new(bm25_best: f32, cosine_best: Option<f32>, cosine_floor: f64, mass: f32) -> Self {
         let confidence = (f64::from(mass) / FULL_MASS).min(1.0);
-        Self { bm25_best, cosine_best: best(|c| c.cosine), cosine_floor, confidence }
+        let (bm25_best, cosine_best) = (f64::from(bm25_best), cosine_best.map(f64::from));
+        Self { bm25_best, cosine_best, cosine_floor, confidence }
+    }
+
+    fn of(candidates: &[Candidate], cosine_floor: f64, mass: f32) -> Self {
+        let best =
+            |raw: fn(&Candidate) -> Option<f32>| candidates.iter().filter_map(raw).max_by(f32::total_cmp);
+        Self::new(best(|c| c.bm25).unwrap_or(0.0), best(|c| c.cosine), cosine_floor, mass)
     }
 
     /// Whether the lexical leg found anything.
@@ -121,6 +127,16 @@ impl Scales {
         self.cosine_best.is_some()
     }
 
+    /// Whether the best vector is above what counts as nothing.
+    pub fn tells_vectors_apart(&self) -> bool {
+        self.cosine_best.is_some_and(|best| best - self.cosine_floor > SPAN)
+    }
+
+    /// The weighted sum of a candidate's scaled scores, with `weight` that of the lexical leg for one that has both.
+    pub fn sum(&self, candidate: &Candidate, weight: f64) -> f64 {
+        joined(self.lexical(candidate), self.vector(candidate), weight)
+    }
+
     fn lexical(&self, candidate: &Candidate) -> Option<f64> {
         candidate.bm25.filter(|_| self.has_lexical()).map(|score| f64::from(score) / self.bm25_best)
     }
@@ -129,7 +145,7 @@ impl Scales {
         let (cosine, best) = (f64::from(candidate.cosine?), self.cosine_best?);
         let span = best - self.cosine_floor;
         // All alike: with nothing above the floor the leg cannot tell documents apart.
-        if span <= 1e-9 {
+        if span <= SPAN {
             return Some(if cosine > 0.0 && cosine >= best { 1.0 } else { 0.0 });
         }
         Some(((cosine - self.cosine_floor) / span).clamp(0.0, 1.0))
@@ -138,6 +154,14 @@ impl Scales {
     /// Weight of the lexical leg for a document that has both.
     pub fn lexical_weight(&self, weights: Weights) -> f64 {
         weights.lexical * self.confidence
+    }
+}
+
+fn joined(lexical: Option<f64>, vector: Option<f64>, weight: f64) -> f64 {
+    match (lexical, vector) {
+        (Some(l), Some(v)) => weight * l + (1.0 - weight) * v,
+        (Some(only), None) | (None, Some(only)) => only,
+        (None, None) => 0.0,
     }
 }
 
@@ -156,14 +180,7 @@ pub fn fuse(
         .iter()
         .map(|raw| {
             let (lexical, vector) = (scales.lexical(raw), scales.vector(raw));
-            let score = match (lexical, vector) {
-                (Some(l), Some(v)) => {
-                    let w = scales.lexical_weight(weights);
-                    w * l + (1.0 - w) * v
-                }
-                (Some(only), None) | (None, Some(only)) => only,
-                (None, None) => 0.0,
-            };
+            let score = joined(lexical, vector, scales.lexical_weight(weights));
             debug_assert!(score.is_finite());
             Scored { raw: *raw, score, lexical, vector }
         })

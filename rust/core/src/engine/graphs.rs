@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::index::disk::{Directory, Loaded, SegmentEntry, Turn};
 use crate::sections::Sections;
 use crate::store::{Progress, Wait};
-use crate::vector::{Builder, Graph, VectorSegment, exact_rows};
+use crate::vector::{Builder, Effort, Graph, VectorSegment, graph_rows};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -137,9 +137,14 @@ fn next(directory: &Directory) -> Result<Option<(SegmentEntry, Sections)>> {
     Ok(None)
 }
 
+/// How hard a question looks.
+pub(super) fn effort() -> Effort {
+    Effort { exact_below: cfg!(test).then_some(60), ..Effort::default() }
+}
+
 /// Rows from which on a segment has a graph.
 fn least_rows(dim: usize) -> usize {
-    if cfg!(test) { 60 } else { exact_rows(dim) }
+    if cfg!(test) { 60 } else { graph_rows(dim) }
 }
 
 /// Names the graph in a manifest, if the segment is still in one.

@@ -45,7 +45,7 @@ fn nearest(engine: &Engine, vector: &[f32]) -> (Vec<RecordId>, usize) {
 fn walked(engine: &Engine, vector: &[f32]) -> usize {
     let served = engine.served().unwrap();
     let row = crate::vector::UnitRow::new(vector, None).unwrap();
-    served.index().unwrap().vectors().look(&row, 10, None, crate::vector::Effort::default()).unwrap().walked
+    served.index().unwrap().vectors().look(&row, 10, None, super::graphs::effort()).unwrap().walked
 }
 
 fn files(engine: &Engine, prefix: &str) -> Vec<PathBuf> {

@@ -1,6 +1,7 @@
 //! One question: filter, rank, fetch, report.
 
 use super::Engine;
+use super::graphs;
 use super::read::known_in;
 use super::report::{Analysis, Coverage, FilterEffect, Hit, LegReport, Report};
 use super::served::{self, Served, VectorState};
@@ -13,7 +14,7 @@ use crate::index::{self, Ask, Index, Ranking};
 use crate::query::Filter;
 use crate::relevance;
 use crate::text::Query;
-use crate::vector::{Effort, UnitRow};
+use crate::vector::UnitRow;
 use rustc_hash::FxHashSet;
 use std::cmp::Reverse;
 use std::sync::{Arc, PoisonError};
@@ -253,7 +254,7 @@ impl Engine {
             k: if ask.min_relevance > 0.0 { usize::MAX } else { ask.k },
             fusion: ask.fusion,
             weights: ask.weights,
-            effort: Effort::default(),
+            effort: graphs::effort(),
             centred: true,
         };
         let mut ranking = index.rank(&question).map_err(index::query_refused)?;

@@ -90,7 +90,7 @@ impl Engine {
             let Some(row) = vectors.rows_of(*doc).next().map(|row| row.half.to_f32()) else { continue };
             let Ok(row) = UnitRow::new(&row, vectors.dim()) else { continue };
             let look = |effort| vectors.look(&row, 10, None, effort).map_err(query_refused);
-            let own = look(Effort::default())?;
+            let own = look(Effort { exact_below: Some(0), ..Effort::default() })?;
             if own.walked == 0 {
                 return Ok(None);
             }

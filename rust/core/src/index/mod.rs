@@ -1,5 +1,6 @@
 //! Lexical and vector index over one numbering of documents, and the two together ranked.
 
+mod both;
 pub(crate) mod disk;
 mod hybrid;
 mod ranking;

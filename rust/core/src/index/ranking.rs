@@ -1,6 +1,7 @@
 //! One question to both legs.
 
 use super::Index;
+use super::both::Joined;
 use crate::explain::Explanation;
 use crate::fusion::{self, Candidate, Fusion, MASS_DEPTH, Scales, Scored, Weights};
 use crate::ids::DocId;
@@ -10,9 +11,12 @@ use crate::vector::{Effort, Near, Refusal, UnitRow};
 use fixedbitset::FixedBitSet;
 use std::cmp::Ordering;
 
-/// Of each leg at least so many are candidates for the answer of both: with 200 the ranking is .002 worse than over
-/// all documents, with 50 .010.
+/// Of each leg at least so many are candidates where ranks are joined, which need a place in both lists.
 const MIN_DEPTH: usize = 200;
+
+/// Who asks for so many gets the best of either leg, each with the scores of both: telling which can be in the answer would
+/// leave out few.
+const ALL: usize = 1_000;
 
 /// A question, and how its two legs are to be put together.
 #[derive(Debug, Clone, Copy)]
@@ -123,14 +127,32 @@ impl Index {
     /// [`Refusal::Width`] when the query vector is not as wide as the index.
     pub fn rank<'a>(&'a self, ask: &Ask<'a>) -> Result<Ranking<'a>, Refusal> {
         let question = ask.query.map(|query| self.lexical.question_among(query, ask.allowed));
+        let floor = match ask.vector.filter(|_| ask.centred).zip(self.vectors.mean()) {
+            Some((vector, mean)) => vector.as_slice().iter().zip(&mean).map(|(q, m)| f64::from(*q) * m).sum(),
+            None => 0.0,
+        };
+        let joined = match (&question, ask.vector) {
+            (Some(question), Some(vector)) if ask.fusion == Fusion::Weighted && (1..ALL).contains(&ask.k) => {
+                self.join(question, vector, ask, floor)?
+            }
+            _ => None,
+        };
+        let joined = joined.map_or_else(|| self.put_forward(question.as_ref(), ask), Ok)?;
+        let Joined { pool, mass, lexical_found, vector_found, vectors_seen } = joined;
+        let (scored, scales) = fusion::fuse(&pool, ask.fusion, ask.weights, floor, mass);
+        Ok(Ranking { scored, scales, lexical_found, vector_found, vectors_seen, question })
+    }
+
+    /// So many of the best of either leg, with the scores of both.
+    fn put_forward(&self, question: Option<&Question<'_, '_>>, ask: &Ask<'_>) -> Result<Joined, Refusal> {
         let both = ask.query.is_some() && ask.vector.is_some();
         let depth = if both { ask.k.max(MIN_DEPTH) } else { ask.k };
-        let mut found = question.as_ref().map_or_else(Vec::new, |q| q.top(depth, ask.allowed));
+        let mut found = question.map_or_else(Vec::new, |q| q.top(depth, ask.allowed));
         let near = ask.vector.map(|vector| self.vectors.look(vector, depth, ask.allowed, ask.effort));
         let Near { found: mut near, compared, walked, .. } = near.transpose()?.unwrap_or_default();
         let (lexical_found, vector_found) = (found.len(), near.len());
         let mut mass = 0.0;
-        let pool = if let (Some(question), Some(vector)) = (&question, ask.vector) {
+        let pool = if let (Some(question), Some(vector)) = (question, ask.vector) {
             mass = best_mass(question, &mut found);
             found.sort_unstable_by_key(|found| found.doc);
             near.sort_unstable_by_key(|(doc, _)| *doc);
@@ -142,19 +164,7 @@ impl Index {
                 near.iter().map(|(doc, cosine)| Candidate { doc: *doc, bm25: None, cosine: Some(*cosine) });
             of_words.chain(of_vectors).collect()
         };
-        let floor = match ask.vector.filter(|_| ask.centred).zip(self.vectors.mean()) {
-            Some((vector, mean)) => vector.as_slice().iter().zip(&mean).map(|(q, m)| f64::from(*q) * m).sum(),
-            None => 0.0,
-        };
-        let (scored, scales) = fusion::fuse(&pool, ask.fusion, ask.weights, floor, mass);
-        Ok(Ranking {
-            scored,
-            scales,
-            lexical_found,
-            vector_found,
-            vectors_seen: (compared, walked),
-            question,
-        })
+        Ok(Joined { pool, mass, lexical_found, vector_found, vectors_seen: (compared, walked) })
     }
 
     /// What either leg found, each with what the other leg makes of it; both in order of the documents.
@@ -191,7 +201,7 @@ impl Index {
 }
 
 /// The largest share of the mass that one of the best lexical candidates matched.
-fn best_mass(question: &Question<'_, '_>, found: &mut [ScoredDoc]) -> f32 {
+pub(super) fn best_mass(question: &Question<'_, '_>, found: &mut [ScoredDoc]) -> f32 {
     let least = match found.len().checked_sub(MASS_DEPTH) {
         None | Some(0) => 0.0,
         Some(_) => found.select_nth_unstable_by(MASS_DEPTH - 1, |a, b| b.score.total_cmp(&a.score)).1.score,

@@ -10,6 +10,7 @@ mod pairs;
 pub(super) use pairs::Pairs;
 
 use super::kernel::{Kernel, prefetch};
+use super::table::SPREAD;
 use bytemuck::{AnyBitPattern, NoUninit};
 
 /// Rows begin at multiples of it: a line of the cache, the widest register.
@@ -195,6 +196,12 @@ impl Query8 {
     #[inline]
     pub(crate) fn cosine(&self, dot: i32, scale: f32) -> f32 {
         dot as f32 * (self.scale * scale)
+    }
+
+    /// How far a cosine can be expected to be from that of the codes of a row of this scale.
+    #[inline]
+    pub(crate) fn spread(&self, scale: f32) -> f32 {
+        SPREAD * (self.scale + scale)
     }
 
     /// Width of the question's step.

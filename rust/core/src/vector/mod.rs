@@ -6,6 +6,7 @@ mod codes;
 mod graph;
 mod half;
 mod kernel;
+mod reach;
 mod row;
 mod rows;
 mod search;
@@ -14,8 +15,9 @@ mod set;
 mod table;
 
 pub(crate) use graph::{Builder, Graph};
+pub(crate) use reach::{Between, Reach};
 pub use row::{MAX_DIM, Refusal, UnitRow};
 pub(crate) use rows::StoredRow;
-pub use search::{Effort, Near, exact_rows};
+pub use search::{Effort, Near, exact_rows, graph_rows};
 pub(crate) use segment::VectorSegment;
 pub use set::VectorSet;

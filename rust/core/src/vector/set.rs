@@ -340,7 +340,7 @@ impl VectorSet {
         rows.into_iter().flat_map(move |rows| span.clone().map(move |at| rows.half(at)))
     }
 
-    fn place_of(&self, doc: DocId) -> (Option<RowsView<'_>>, Range<usize>) {
+    pub(super) fn place_of(&self, doc: DocId) -> (Option<RowsView<'_>>, Range<usize>) {
         match self.part(doc) {
             Some((at, doc)) => self.segments[at].rows_of(doc),
             None => (self.own().map(|(rows, _)| rows), self.own_span(doc)),

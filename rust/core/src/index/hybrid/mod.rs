@@ -14,7 +14,7 @@ use crate::ids::DocId;
 use crate::lexical::{Bm25Params, DROPPED, Field, PreparedDoc, prepare};
 use crate::sections::Sections;
 use crate::text::{Analyzer, AnalyzerKind, Language, Query};
-use crate::vector::{Effort, MAX_DIM, Refusal, UnitRow, exact_rows};
+use crate::vector::{Effort, MAX_DIM, Refusal, UnitRow, graph_rows};
 use fixedbitset::FixedBitSet;
 use ids::DocIds;
 use std::collections::BTreeMap;
@@ -270,7 +270,7 @@ impl HybridIndex {
     /// goes on with the graph.
     pub fn compact(&mut self, stop: &dyn Fn() -> bool) -> Result<()> {
         self.give_back()?;
-        let least = self.params.exact_below.or_else(|| self.dim().map(exact_rows)).unwrap_or(0);
+        let least = self.params.exact_below.or_else(|| self.dim().map(graph_rows)).unwrap_or(0);
         if self.index.build_graph(least, stop)? { Ok(()) } else { Err(Error::Interrupted) }
     }
 
@@ -331,7 +331,11 @@ impl HybridIndex {
             k: search.k,
             fusion: search.fusion,
             weights: search.weights,
-            effort: Effort { ef: search.ef_search.or(self.params.ef_search), exact: search.exact },
+            effort: Effort {
+                ef: search.ef_search.or(self.params.ef_search),
+                exact: search.exact,
+                exact_below: self.params.exact_below,
+            },
             centred: false,
         };
         let mut ranking = self.index.rank(&ask).map_err(query_refused)?;

@@ -169,17 +169,27 @@ impl<'i, 'q> Question<'i, 'q> {
     /// The best `k` documents in `allowed` (indexed by number; None allows all) that hold a term of the query, and every
     /// one that is tied with the last of them. In no order.
     pub fn top(&self, k: usize, allowed: Option<&FixedBitSet>) -> Vec<ScoredDoc> {
-        self.top_at(Simd::current(), k, allowed)
+        self.above(0.0, k, allowed)
     }
 
+    /// The same of those that score `least` or more.
+    pub fn above(&self, least: f32, k: usize, allowed: Option<&FixedBitSet>) -> Vec<ScoredDoc> {
+        self.best(Simd::current(), k, allowed, least)
+    }
+
+    #[cfg(test)]
     fn top_at(&self, level: Simd, k: usize, allowed: Option<&FixedBitSet>) -> Vec<ScoredDoc> {
+        self.best(level, k, allowed, 0.0)
+    }
+
+    fn best(&self, level: Simd, k: usize, allowed: Option<&FixedBitSet>, least: f32) -> Vec<ScoredDoc> {
         let most = self.parts.iter().map(|part| part.num_docs() as usize).sum::<usize>().min(self.doc_freqs);
         if k == 0 || most == 0 {
             return Vec::new();
         }
         // What rounding does to sums in any order, and to sums of bounds.
         let rounding = f32::EPSILON * (self.terms.len() + 8) as f32;
-        let mut top = Top::new(k, most, level.error() + rounding);
+        let mut top = Top::new(k, most, level.error() + rounding, least);
         let mut exact = true;
         let max_doc: usize = self.parts.iter().map(|part| part.max_doc() as usize).sum();
         let few = allowed.filter(|allowed| {

@@ -23,6 +23,8 @@ const LEAST: f32 = f32::MIN_POSITIVE;
 #[derive(Debug)]
 pub(super) struct Top {
     k: usize,
+    /// Scores below it are not wanted.
+    wanted: f32,
     /// A document counts if its sum is within this factor of the k-th best sum.
     slack: f32,
     /// The `k` best sums, the least first. They are positive, so their bits are in their order. Not kept when every
@@ -39,13 +41,18 @@ pub(super) struct Top {
 }
 
 impl Top {
-    /// `most` is how many documents can be found. No sum is further from the score than `error`, as a share of it.
-    pub(super) fn new(k: usize, most: usize, error: f32) -> Self {
+    /// `most` is how many documents can be found. No sum is further from the score than `error`, as a share of it. What
+    /// scores less than `least` is not wanted.
+    pub(super) fn new(k: usize, most: usize, error: f32, least: f32) -> Self {
         let best = BinaryHeap::with_capacity(if k < most { k } else { 0 });
         let found = Vec::with_capacity(64.min(most));
         // The k-th best sum may be as much too large as another one is too small.
         let slack = 1.0 - 2.0 * error;
-        Self { k: k.min(most), slack, best, found, full: 1024, least: LEAST, needed: LEAST }
+        let wanted = least.max(LEAST);
+        let mut top =
+            Self { k: k.min(most), wanted, slack, best, found, full: 1024, least: LEAST, needed: LEAST };
+        top.need(least);
+        top
     }
 
     /// Above 0; a document whose sum is less does not count any more.
@@ -117,7 +124,7 @@ impl Top {
         self.thin_out();
         let mut found = self.found;
         score(&mut found);
-        let mut least = LEAST;
+        let mut least = self.wanted;
         if self.k < found.len() {
             let last = found.select_nth_unstable_by(self.k - 1, |a, b| b.score.total_cmp(&a.score)).1;
             least = least.max(last.score);
@@ -135,20 +142,21 @@ mod tests {
     proptest! {
         #[test]
         fn the_best_and_all_that_are_tied_with_the_last(
-            scores in prop::collection::vec((1..12u32, -1.0..=1.0f32), 0..3000), k in 1..40usize, loose in any::<bool>(), raised in any::<bool>(),
+            scores in prop::collection::vec((1..12u32, -1.0..=1.0f32), 0..3000), k in 1..40usize, loose in any::<bool>(),
+            raised in any::<bool>(), wanted in 0..12u32,
         ) {
             let error = if loose { 0.2 } else { 0.0 };
             let sums: Vec<f32> =
                 scores.iter().map(|(score, off)| *score as f32 * (1.0 + error * 0.99 * off)).collect();
             let scores: Vec<f32> = scores.iter().map(|(score, _)| *score as f32).collect();
-            let mut top = Top::new(k, scores.len(), error);
+            let mut top = Top::new(k, scores.len(), error, wanted as f32);
             if raised && top.takes_all() {
                 top.raise(&mut sums.iter().copied().step_by(3).collect::<Vec<_>>());
             }
             sums.iter().zip(0..).for_each(|(sum, doc)| top.push(doc, *sum));
             let mut sorted = scores.clone();
             sorted.sort_by(|a, b| b.total_cmp(a));
-            let least = sorted.get(k - 1).copied().unwrap_or(0.0);
+            let least = sorted.get(k - 1).copied().unwrap_or(0.0).max(wanted as f32);
             let expected: Vec<u32> =
                 scores.iter().zip(0..).filter(|(score, _)| **score >= least).map(|(_, doc)| doc).collect();
             let found = top.finish(|found| found.iter_mut().for_each(|one| one.score = scores[one.doc.index()]));

@@ -1,0 +1,119 @@
+//! The neighbourhood of a question, by codes alone: what the sum of two legs is decided by before anything is scored.
+
+use super::codes::{CodeRows, Query8};
+use super::graph::EF_SEARCH;
+use super::row::{Refusal, UnitRow};
+use super::search::{AHEAD, Effort, walk};
+use super::set::VectorSet;
+use super::table::{Candidate, Pool, Table};
+use crate::ids::DocId;
+use fixedbitset::FixedBitSet;
+
+/// Between what a cosine can be expected to lie, see [`super::search`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Between {
+    pub(crate) least: f32,
+    pub(crate) most: f32,
+}
+
+impl Between {
+    fn around(cosine: f32, spread: f32) -> Self {
+        Self { least: cosine - spread, most: cosine + spread }
+    }
+
+    /// Of a document that has both rows: it scores by the better one.
+    fn or(self, other: Self) -> Self {
+        Self { least: self.least.max(other.least), most: self.most.max(other.most) }
+    }
+}
+
+/// Documents near a question.
+#[derive(Debug)]
+pub(crate) struct Reach {
+    query: Query8,
+    /// In order of their numbers.
+    pub(crate) found: Vec<(DocId, Between)>,
+    /// No cosine of another document can be expected to be above it; None when all that may be found were.
+    pub(crate) rest: Option<f32>,
+    /// Rows that were looked through one by one.
+    pub(crate) compared: usize,
+    /// Rows that have a graph which was walked on instead.
+    pub(crate) walked: usize,
+}
+
+impl VectorSet {
+    /// The documents of the `depth` rows that are nearest to `query` by their codes, of those that may be found. None
+    /// when there are no rows.
+    ///
+    /// # Errors
+    /// [`Refusal::Width`] when the query is not as wide as the rows.
+    pub(crate) fn reach(
+        &self,
+        query: &UnitRow,
+        depth: usize,
+        allowed: Option<&FixedBitSet>,
+        effort: Effort,
+    ) -> Result<Option<Reach>, Refusal> {
+        if !self.fits(query)? {
+            return Ok(None);
+        }
+        let mut tables = self.tables(allowed);
+        let query = Query8::new(query.as_slice());
+        let ef = effort.ef.unwrap_or(EF_SEARCH).max(depth);
+        let walked = if effort.exact { Vec::new() } else { walk(&mut tables, &query, allowed, ef, ef) };
+        let mut pool = Pool::new(depth, f32::NEG_INFINITY);
+        for (table, at) in tables.iter().zip(0..) {
+            table.look_through(&query, allowed, at, &mut pool);
+        }
+        let mut rest = Some(pool.close()).filter(|least| *least > f32::NEG_INFINITY);
+        // A walk that keeps fewer than there are may have passed by what is no nearer than its last.
+        if walked.len() >= ef {
+            let last = walked.iter().map(|found| found.0).fold(f32::INFINITY, f32::min);
+            rest = Some(rest.map_or(last, |rest| rest.max(last)));
+        }
+        pool.found.extend_from_slice(&walked);
+        let found = documents(&tables, &query, &pool.found);
+        let compared = tables.iter().map(Table::len).sum();
+        let walked = tables.iter().map(|table| table.walked).sum();
+        Ok(Some(Reach { query, found, rest, compared, walked }))
+    }
+
+    /// Between what the cosines of these documents with the question lie, by codes; None where one has no row.
+    pub(crate) fn between(&self, reach: &Reach, docs: &[DocId]) -> Vec<Option<Between>> {
+        let places = docs.iter().zip(0..).flat_map(|(doc, at)| {
+            let (rows, span) = self.place_of(*doc);
+            rows.into_iter().flat_map(move |rows| span.clone().map(move |row| (at, rows.codes(), row)))
+        });
+        let places: Vec<(usize, CodeRows<'_>, usize)> = places.collect();
+        let mut found: Vec<Option<Between>> = vec![None; docs.len()];
+        for (place, (at, codes, row)) in places.iter().enumerate() {
+            if let Some((_, codes, row)) = places.get(place + AHEAD) {
+                codes.prefetch(*row);
+            }
+            let scale = codes.scale(*row);
+            let cosine = reach.query.cosine(reach.query.dot(codes.row(*row)), scale);
+            let between = Between::around(cosine, reach.query.spread(scale));
+            found[*at] = Some(found[*at].map_or(between, |other| other.or(between)));
+        }
+        found
+    }
+}
+
+/// The documents of candidates, in order of their numbers.
+fn documents(tables: &[Table<'_>], query: &Query8, candidates: &[Candidate]) -> Vec<(DocId, Between)> {
+    let document = |(most, table, row): &Candidate| {
+        let (table, row) = (&tables[*table as usize], *row as usize);
+        let least = most - 2.0 * query.spread(table.rows.codes().scale(row));
+        (DocId(table.base + table.docs[row]), Between { least, most: *most })
+    };
+    let mut found: Vec<(DocId, Between)> = candidates.iter().map(document).collect();
+    found.sort_unstable_by_key(|(doc, _)| *doc);
+    found.dedup_by(|(doc, between), (kept, all)| {
+        let same = doc == kept;
+        if same {
+            *all = all.or(*between);
+        }
+        same
+    });
+    found
+}
