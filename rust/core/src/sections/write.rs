@@ -43,9 +43,10 @@ impl<W: Write> SectionWriter<W> {
         assert!(!self.names.contains(&name), "section {name} written twice");
         self.names.push(name);
         let start = self.at;
-        let mut pieces = Pieces { writer: self, checksum: XxHash3_64::new(), kind: PhantomData };
+        let mut pieces =
+            Pieces { writer: self, checksum: XxHash3_64::new(), waiting: Vec::new(), kind: PhantomData };
         write(&mut pieces)?;
-        let checksum = pieces.checksum.finish();
+        let checksum = pieces.end()?;
         self.table.extend_from_slice(&name.0);
         for number in [start, self.at - start, checksum] {
             self.table.extend_from_slice(&number.to_le_bytes());
@@ -88,10 +89,17 @@ impl<W: Write> SectionWriter<W> {
     }
 }
 
+/// Pieces smaller than this wait for others: to hash and write a few bytes takes as long as a hundred.
+const SMALL: usize = 1 << 12;
+/// So many bytes of them at most.
+const WAITING: usize = 1 << 16;
+
 /// A section on its way.
 pub(crate) struct Pieces<'w, W, T> {
     writer: &'w mut SectionWriter<W>,
     checksum: XxHash3_64,
+    /// Small pieces that are not written yet.
+    waiting: Vec<u8>,
     kind: PhantomData<T>,
 }
 
@@ -99,7 +107,24 @@ impl<W: Write, T: NoUninit> Pieces<'_, W, T> {
     /// Appends to the section.
     pub(crate) fn put(&mut self, piece: &[T]) -> Result<()> {
         let bytes: &[u8] = bytemuck::must_cast_slice(piece);
+        if bytes.len() < SMALL {
+            self.waiting.extend_from_slice(bytes);
+            return if self.waiting.len() < WAITING { Ok(()) } else { self.pass_on() };
+        }
+        self.pass_on()?;
         self.checksum.write(bytes);
         self.writer.put(bytes)
+    }
+
+    fn pass_on(&mut self) -> Result<()> {
+        self.checksum.write(&self.waiting);
+        self.writer.put(&self.waiting)?;
+        self.waiting.clear();
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<u64> {
+        self.pass_on()?;
+        Ok(self.checksum.finish())
     }
 }
