@@ -30,6 +30,7 @@ pub mod fusion;
 pub mod ids;
 pub mod index;
 pub mod lexical;
+mod prefetch;
 pub mod query;
 pub mod relevance;
 mod sections;

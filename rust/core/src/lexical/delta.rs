@@ -66,7 +66,7 @@ impl Delta {
         self.docs.push(prepared);
         self.dead.grow(doc as usize + 1);
         self.lists.resize_with(self.docs.terms().len(), List::default);
-        for &(id, tf) in self.docs.terms_of(doc) {
+        for (id, tf) in self.docs.terms_of(doc) {
             self.lists[id.index()].push(id, doc, tf, prepared.len(), self.docs.lens());
         }
     }

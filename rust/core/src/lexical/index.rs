@@ -80,7 +80,7 @@ impl NewSegment {
     /// # Errors
     /// [`crate::Error::Internal`] when it cannot be built.
     pub(crate) fn build(builder: &SegmentBuilder) -> Result<Self> {
-        let segment = in_memory(|out| builder.write(out, |_| true))?;
+        let segment = in_memory(builder.size(), |out| builder.write(out, |_| true))?;
         Ok(Self { segment, places: builder.places().clone() })
     }
 
@@ -328,7 +328,8 @@ impl LexicalIndex {
         }
         if self.delta.num_docs() > self.delta.num_dead() {
             let dead = self.delta.dead();
-            let segment = in_memory(|out| self.delta.docs().write(out, |doc| !dead.contains(doc as usize)))?;
+            let docs = self.delta.docs();
+            let segment = in_memory(docs.size(), |out| docs.write(out, |doc| !dead.contains(doc as usize)))?;
             let (delta, base) = (std::mem::take(&mut self.delta), self.delta_base);
             self.num_docs -= delta.num_docs() - delta.num_dead();
             self.total_len = self.total_len.saturating_sub(self.delta_len);
@@ -390,7 +391,8 @@ impl LexicalIndex {
         let sources =
             merged.iter().zip(&numbers).map(|(held, numbers)| Source { segment: &held.segment, numbers });
         let sources: Vec<Source<'_>> = sources.collect();
-        let segment = in_memory(|out| merge(out, &sources, span))?;
+        let size = sources.iter().map(|source| source.segment.size()).sum();
+        let segment = in_memory(size, |out| merge(out, &sources, span))?;
         let tombstones = Tombstones::of(&segment, &places);
         let written = segment.num_docs() - tombstones.count();
         self.segments.splice(range, [Held { base, segment, tombstones, written }]);
@@ -407,7 +409,8 @@ impl LexicalIndex {
         numbers: &[u32],
         num_docs: u32,
     ) -> Result<io::Result<()>> {
-        let newest = in_memory(|out| self.delta.docs().write(out, |_| true))?;
+        let newest = self.delta.docs();
+        let newest = in_memory(newest.size(), |out| newest.write(out, |_| true))?;
         let newest_dead = self.delta.dead();
         let held = self.segments.iter().map(|held| (held.base, &held.segment, held.tombstones.dead()));
         let all: Vec<_> = held.chain([(self.delta_base, &newest, newest_dead)]).collect();
@@ -432,7 +435,9 @@ impl LexicalIndex {
     /// [`crate::Error::Internal`] when it cannot be built; then nothing has changed.
     pub(crate) fn renumber(&mut self, numbers: &[u32], num_docs: u32) -> Result<()> {
         let mut written = Ok(Ok(()));
-        let sections = Sections::in_memory(|out| {
+        let size =
+            self.segments.iter().map(|held| held.segment.size()).sum::<usize>() + self.delta.docs().size();
+        let sections = Sections::in_memory_of(size, |out| {
             written = self.write(out, numbers, num_docs);
             Ok(())
         })?;
@@ -449,10 +454,12 @@ impl LexicalIndex {
     }
 }
 
+/// A segment of about `bytes` bytes.
 fn in_memory(
+    bytes: usize,
     write: impl FnOnce(&mut SectionWriter<&mut crate::sections::Image>) -> io::Result<()>,
 ) -> Result<Segment> {
-    Segment::open(&Sections::in_memory(write)?)
+    Segment::open(&Sections::in_memory_of(bytes, write)?)
 }
 
 fn unwritten(error: &io::Error) -> crate::Error {

@@ -49,11 +49,30 @@ pub(crate) struct Image {
 }
 
 impl Image {
+    /// With room for so many bytes: growing copies what is there, as memory for whole lines cannot be extended in place.
+    fn with_capacity(bytes: usize) -> Self {
+        Self { lines: Vec::with_capacity(bytes.div_ceil(ALIGN)), len: 0 }
+    }
+
     fn put(&mut self, bytes: &[u8]) {
-        let end = self.len + bytes.len();
-        self.lines.resize(end.div_ceil(ALIGN), Line([0; ALIGN]));
-        bytemuck::must_cast_slice_mut(&mut self.lines)[self.len..end].copy_from_slice(bytes);
-        self.len = end;
+        let at = self.len % ALIGN;
+        self.len += bytes.len();
+        let mut rest = bytes;
+        if at > 0
+            && let Some(last) = self.lines.last_mut()
+        {
+            let fits = rest.len().min(ALIGN - at);
+            let (head, more) = rest.split_at(fits);
+            last.0[at..at + fits].copy_from_slice(head);
+            rest = more;
+        }
+        let (whole, rest) = rest.as_chunks::<ALIGN>();
+        self.lines.extend(whole.iter().map(|line| Line(*line)));
+        if !rest.is_empty() {
+            let mut line = Line([0; ALIGN]);
+            line.0[..rest.len()].copy_from_slice(rest);
+            self.lines.push(line);
+        }
     }
 }
 
@@ -127,7 +146,15 @@ impl Sections {
     pub(crate) fn in_memory(
         write: impl FnOnce(&mut SectionWriter<&mut Image>) -> io::Result<()>,
     ) -> Result<Self> {
-        let mut image = Image::default();
+        Self::in_memory_of(0, write)
+    }
+
+    /// The same of about `bytes` bytes: any number is right, that of what is written is the fastest.
+    pub(crate) fn in_memory_of(
+        bytes: usize,
+        write: impl FnOnce(&mut SectionWriter<&mut Image>) -> io::Result<()>,
+    ) -> Result<Self> {
+        let mut image = Image::with_capacity(bytes);
         let written = SectionWriter::new(&mut image).and_then(|mut writer| {
             write(&mut writer)?;
             writer.finish().map(drop)

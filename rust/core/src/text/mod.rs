@@ -18,6 +18,7 @@ mod phrase;
 mod plain;
 mod query;
 mod segment;
+mod short;
 mod spans;
 mod stem;
 mod stop;
@@ -28,6 +29,7 @@ pub use language::Language;
 pub use phrase::Phrase;
 pub use query::{Alternative, CJK_PAIR_WEIGHT, Expansion, Query, QueryTerm, QueryWord};
 pub(crate) use query::{letters, surface_mark, word_of};
+pub(crate) use short::ShortWord;
 pub use synonyms::Synonyms;
 
 use crate::error::{Error, Result};
@@ -228,44 +230,37 @@ impl Analyzer {
         }
     }
 
-    /// [`Analyzer::each_hashed_term`] in no order, but for lone words of small ASCII letters: these are given to `words`
-    /// as places in the text it gets, and their terms are those of [`Analyzer::word_terms`]. Who keeps these by word pays
-    /// for a word once. `lone` is room for the places.
+    /// [`Analyzer::each_hashed_term`] in no order, but for short lone words of ASCII letters: these go to `lone`, and
+    /// their terms are those of [`Analyzer::word_terms`]. Who keeps these by word pays for a word once.
     pub(crate) fn each_term_around(
         self,
         text: &str,
-        lone: &mut Vec<Range<usize>>,
+        mut lone: impl FnMut(ShortWord),
         mut sink: impl FnMut(&[u8], u32, u8),
-        words: impl FnOnce(&str, &[Range<usize>]),
     ) {
-        lone.clear();
         match self.kind {
-            AnalyzerKind::Plain => {
-                plain::words_around(text, lone, &mut |term, _| {
-                    sink(term.as_bytes(), term_table::hash(term.as_bytes()), 2);
-                });
-                words(text, lone);
-            }
+            AnalyzerKind::Plain => plain::words_around(text, &mut lone, &mut |term, _| {
+                sink(term.as_bytes(), term_table::hash(term.as_bytes()), 2);
+            }),
             AnalyzerKind::Default => {
                 let normal = normal_form(text);
                 let out = |token: Token<'_>| sink(token.term, token.hash, token.halves);
                 stem::with_cache(self.language, |stems| {
-                    segment::scan_around(&normal, &mut Forms::new(stems, out), lone);
+                    segment::scan_around(&normal, &mut Forms::new(stems, out), &mut lone);
                 });
-                words(&normal, lone);
             }
         }
     }
 
-    /// The terms of a lone word.
-    pub(crate) fn word_terms(self, word: &str, mut sink: impl FnMut(&[u8], u32, u8)) {
-        match self.kind {
+    /// The terms of a lone word: one, or its stem of two halves and its surface form of one.
+    pub(crate) fn word_terms(self, word: ShortWord, mut sink: impl FnMut(&[u8], u32, u8)) {
+        word.with_str(|word| match self.kind {
             AnalyzerKind::Plain => sink(word.as_bytes(), term_table::hash(word.as_bytes()), 2),
             AnalyzerKind::Default => stem::with_cache(self.language, |stems| {
                 let out = |token: Token<'_>| sink(token.term, token.hash, token.halves);
                 Forms::new(stems, out).ascii_word(word, word);
             }),
-        }
+        });
     }
 
     /// The tokens of a text in its normal form.

@@ -2,8 +2,11 @@
 
 use super::chars::{CLASS, DIGIT, LOWER, UNDERSCORE, UPPER};
 use super::fold::fold_char;
+use super::short::{ShortWord, letters};
 use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
+
+const LETTER: u8 = LOWER | UPPER;
 
 /// Calls `sink` with every folded word and the word as written.
 pub(super) fn words(text: &str, sink: &mut impl FnMut(&str, &str)) {
@@ -24,21 +27,49 @@ pub(super) fn words(text: &str, sink: &mut impl FnMut(&str, &str)) {
     }
 }
 
-/// The same, but the places of words that need no folding are listed in `lone`.
-pub(super) fn words_around(text: &str, lone: &mut Vec<Range<usize>>, sink: &mut impl FnMut(&str, &str)) {
+/// The same, but short words of letters go to `lone`, folded.
+pub(super) fn words_around(text: &str, lone: &mut impl FnMut(ShortWord), sink: &mut impl FnMut(&str, &str)) {
     if !text.is_ascii() {
         return words(text, sink);
     }
     let mut folded = String::new();
-    ascii_words(text, |at, upper| {
-        if !upper {
-            return lone.push(at);
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let class = CLASS[usize::from(bytes[at])];
+        if class & (LETTER | DIGIT | UNDERSCORE) == 0 {
+            at += 1;
+            continue;
         }
-        folded.clear();
-        folded.push_str(&text[at.clone()]);
-        folded.make_ascii_lowercase();
-        sink(&folded, &text[at]);
-    });
+        if class & LETTER != 0 {
+            let found = letters(bytes, at);
+            if ends_after_letter(bytes, at + found.len) {
+                lone(found.word);
+                at += found.len;
+                continue;
+            }
+        }
+        let (end, shape) = ascii_word(bytes, at);
+        if shape & (LETTER | DIGIT) != 0 {
+            folded.clear();
+            folded.push_str(&text[at..end]);
+            folded.make_ascii_lowercase();
+            sink(&folded, &text[at..end]);
+        }
+        at = end;
+    }
+}
+
+/// Whether a word whose last byte before `end` is a letter ends there.
+#[inline]
+fn ends_after_letter(bytes: &[u8], end: usize) -> bool {
+    let Some(&next) = bytes.get(end) else { return true };
+    if next == b' ' {
+        return true;
+    }
+    let joins = matches!(next, b'\'' | b'.' | b':')
+        && bytes.get(end + 1).is_some_and(|after| CLASS[usize::from(*after)] & LETTER != 0);
+    !joins && CLASS[usize::from(next)] & (LETTER | DIGIT | UNDERSCORE) == 0
 }
 
 /// The general path.
@@ -54,43 +85,47 @@ fn unicode_words(text: &str, folded: &mut String, sink: &mut impl FnMut(&str, &s
 /// `' . :` between letters and one of `' . , ;` between digits. `sink` gets the place of each, and whether it holds a
 /// capital.
 fn ascii_words(text: &str, mut sink: impl FnMut(Range<usize>, bool)) {
-    const LETTER: u8 = LOWER | UPPER;
     let bytes = text.as_bytes();
-    let class = |at: usize| bytes.get(at).map_or(0, |&b| CLASS[usize::from(b)]);
     let mut at = 0;
     while at < bytes.len() {
         let start = at;
-        let mut shape = 0;
-        loop {
-            let here = class(at) & (LETTER | DIGIT | UNDERSCORE);
-            if here != 0 {
-                shape |= here;
-                at += 1;
-                continue;
-            }
-            if at == start || at >= bytes.len() {
-                break;
-            }
-            let (before, after) = (class(at - 1), class(at + 1));
-            let joins = match bytes[at] {
-                b'\'' | b'.' => {
-                    (before & after & DIGIT) != 0 || (before & LETTER != 0 && after & LETTER != 0)
-                }
-                b':' => before & LETTER != 0 && after & LETTER != 0,
-                b',' | b';' => (before & after & DIGIT) != 0,
-                _ => false,
-            };
-            if !joins {
-                break;
-            }
-            at += 1;
-        }
+        let shape;
+        (at, shape) = ascii_word(bytes, start);
         if shape & (LETTER | DIGIT) != 0 {
             sink(start..at, shape & UPPER != 0);
         }
         if at == start {
             at += 1;
         }
+    }
+}
+
+/// The end of the word at `start` and the classes that occur in it; it is empty where none begins.
+fn ascii_word(bytes: &[u8], start: usize) -> (usize, u8) {
+    let class = |at: usize| bytes.get(at).map_or(0, |&b| CLASS[usize::from(b)]);
+    let mut at = start;
+    let mut shape = 0;
+    loop {
+        let here = class(at) & (LETTER | DIGIT | UNDERSCORE);
+        if here != 0 {
+            shape |= here;
+            at += 1;
+            continue;
+        }
+        if at == start || at >= bytes.len() {
+            return (at, shape);
+        }
+        let (before, after) = (class(at - 1), class(at + 1));
+        let joins = match bytes[at] {
+            b'\'' | b'.' => (before & after & DIGIT) != 0 || (before & LETTER != 0 && after & LETTER != 0),
+            b':' => before & LETTER != 0 && after & LETTER != 0,
+            b',' | b';' => (before & after & DIGIT) != 0,
+            _ => false,
+        };
+        if !joins {
+            return (at, shape);
+        }
+        at += 1;
     }
 }
 
@@ -129,6 +164,19 @@ mod tests {
         fn joiners_and_digits_are_the_same_on_both_paths(text in "[aB1_'.,:; \"-]{0,24}") {
             let (fast, general) = both(&text);
             prop_assert_eq!(fast, general);
+        }
+
+        #[test]
+        fn short_words_and_the_others_are_all_words(text in "([a-zA-Z]{1,18}[ .,:;'_1\"-]{1,2}){0,12}") {
+            let (mut all, mut around) = (Vec::new(), Vec::new());
+            words(&text, &mut |term, _| all.push(term.to_owned()));
+            let mut short = Vec::new();
+            words_around(&text, &mut |word| short.push(word), &mut |term, _| around.push(term.to_owned()));
+            prop_assert!(!short.is_empty() || all == around);
+            around.extend(short.iter().map(|word| word.with_str(ToOwned::to_owned)));
+            all.sort();
+            around.sort();
+            prop_assert_eq!(all, around);
         }
     }
 }

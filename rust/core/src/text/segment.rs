@@ -8,7 +8,7 @@ use super::chars::{
     is_pictograph, is_unspaced, is_wide_word,
 };
 use super::forms::{Forms, Kind, MAX_TERM_BYTES, Token};
-use std::ops::Range;
+use super::short::{ShortWord, letters};
 use unicode_normalization::char::is_combining_mark;
 
 /// More words than this in one compound go on as a new one.
@@ -29,23 +29,39 @@ struct Span {
 
 /// Finds the tokens of `text`, which is normalised, and gives them to `forms`.
 pub(super) fn scan<F: FnMut(Token<'_>)>(text: &str, forms: &mut Forms<'_, F>) {
-    scan_with::<F, true>(text, forms, |forms, start, end| forms.lone(text, start, end));
+    scan_with(text, forms, |forms, at, class| {
+        if class != LOWER {
+            return None;
+        }
+        let end = lone_word(text, at)?;
+        forms.lone(text, at, end);
+        Some(end)
+    });
 }
 
-/// The same, but for lone words: their places are listed in `lone`, and their terms are up to the caller.
+/// The same, but short lone words go to `lone`, folded: their terms are up to the caller.
 pub(super) fn scan_around<F: FnMut(Token<'_>)>(
     text: &str,
     forms: &mut Forms<'_, F>,
-    lone: &mut Vec<Range<usize>>,
+    lone: &mut impl FnMut(ShortWord),
 ) {
-    scan_with::<F, true>(text, forms, |_, start, end| lone.push(start..end));
+    scan_with(text, forms, |_, at, _| {
+        let bytes = text.as_bytes();
+        let found = letters(bytes, at);
+        let alone = !follows_dot(bytes, at) && ends_alone(bytes, at + found.len);
+        (alone && found.len > 0).then(|| {
+            lone(found.word);
+            at + found.len
+        })
+    });
 }
 
-/// `QUICK` decides the commonest words on the spot, which go to `lone`; without it the same comes out, slower.
-fn scan_with<F: FnMut(Token<'_>), const QUICK: bool>(
+/// `quick` decides the commonest words on the spot and tells where they end: None leaves a word of a class to the rules.
+#[inline]
+fn scan_with<F: FnMut(Token<'_>)>(
     text: &str,
     forms: &mut Forms<'_, F>,
-    mut lone: impl FnMut(&mut Forms<'_, F>, usize, usize),
+    mut quick: impl FnMut(&mut Forms<'_, F>, usize, u8) -> Option<usize>,
 ) {
     let bytes = text.as_bytes();
     let mut spans: Vec<Span> = Vec::new();
@@ -56,11 +72,9 @@ fn scan_with<F: FnMut(Token<'_>), const QUICK: bool>(
             at += 1;
             continue;
         }
-        if QUICK
-            && class == LOWER
-            && let Some(end) = lone_word(text, at)
+        if class & (LOWER | UPPER) != 0
+            && let Some(end) = quick(forms, at, class)
         {
-            lone(forms, at, end);
             at = end;
             continue;
         }
@@ -96,17 +110,30 @@ fn scan_with<F: FnMut(Token<'_>), const QUICK: bool>(
 #[inline]
 fn lone_word(text: &str, start: usize) -> Option<usize> {
     let bytes = text.as_bytes();
-    if start > 0 && bytes[start - 1] == b'.' {
+    if follows_dot(bytes, start) {
         return None;
     }
     let len = bytes[start..].iter().position(|b| !b.is_ascii_lowercase()).unwrap_or(bytes.len() - start);
     let end = start + len;
-    let alone = match bytes.get(end) {
-        None | Some(b' ' | b'\n' | b',' | b')' | b';' | b'"') => true,
+    (len > 0 && len <= MAX_TERM_BYTES && ends_alone(bytes, end)).then_some(end)
+}
+
+#[inline]
+fn follows_dot(bytes: &[u8], start: usize) -> bool {
+    start > 0 && bytes[start - 1] == b'.'
+}
+
+/// Whether nothing behind `end` can belong to the word of letters before it.
+#[inline]
+fn ends_alone(bytes: &[u8], end: usize) -> bool {
+    if bytes.get(end) == Some(&b' ') {
+        return true;
+    }
+    match bytes.get(end) {
+        None | Some(b'\n' | b',' | b')' | b';' | b'"') => true,
         Some(b'.' | b':' | b'?' | b'-') => matches!(bytes.get(end + 1), None | Some(b' ' | b'\n')),
         Some(_) => false,
-    };
-    (alone && len > 0 && len <= MAX_TERM_BYTES).then_some(end)
+    }
 }
 
 #[inline]
@@ -337,14 +364,16 @@ mod tests {
     use crate::text::{Language, stem};
     use proptest::prelude::*;
 
-    fn terms<const QUICK: bool>(language: Language, text: &str) -> Vec<(String, u8)> {
+    fn terms(
+        language: Language,
+        scan: impl FnOnce(&mut Forms<'_, &mut dyn FnMut(Token<'_>)>),
+    ) -> Vec<(String, u8)> {
         let mut out = Vec::new();
-        stem::with_cache(language, |stems| {
-            let mut forms = Forms::new(stems, |token: Token<'_>| {
-                out.push((String::from_utf8_lossy(token.term).into_owned(), token.halves));
-            });
-            scan_with::<_, QUICK>(text, &mut forms, |forms, start, end| forms.lone(text, start, end));
-        });
+        let mut sink = |token: Token<'_>| {
+            out.push((String::from_utf8_lossy(token.term).into_owned(), token.halves));
+        };
+        let sink: &mut dyn FnMut(Token<'_>) = &mut sink;
+        stem::with_cache(language, |stems| scan(&mut Forms::new(stems, sink)));
         out
     }
 
@@ -352,9 +381,20 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
-        fn words_that_are_decided_on_the_spot_are_decided_alike(text in "[abXé\u{301}中👍 .,:;'\"?#+/_()1\n-]{0,24}|([a-z]{1,6}[ .,:;?-]{1,2}){0,40}") {
+        fn words_that_are_decided_on_the_spot_are_decided_alike(text in "[abXé\u{301}中👍 .,:;'\"?#+/_()1\n-]{0,24}|([A-Za-z]?[a-z]{0,6}[ .,:;?-]{1,2}){0,40}") {
             for language in [Language::English, Language::Off] {
-                prop_assert_eq!(terms::<true>(language, &text), terms::<false>(language, &text));
+                let mut slow = terms(language, |forms| scan_with(&text, forms, |_, _, _| None));
+                prop_assert_eq!(&terms(language, |forms| scan(&text, forms)), &slow);
+                let mut short = Vec::new();
+                let mut around = terms(language, |forms| scan_around(&text, forms, &mut |word| short.push(word)));
+                for word in short {
+                    around.extend(word.with_str(|word| {
+                        terms(language, |forms| forms.ascii_word(word, word))
+                    }));
+                }
+                around.sort();
+                slow.sort();
+                prop_assert_eq!(&around, &slow);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::Language;
 use super::term_table::hash;
+use crate::prefetch::prefetch;
 use frostem::Stemmer;
 use std::cell::Cell;
 
@@ -111,14 +112,7 @@ impl StemCache {
     /// Has the place of a word fetched, so that [`Self::forms_of`] need not wait for it.
     #[inline]
     pub(super) fn prefetch(&self, hash: u32) {
-        #[cfg(target_arch = "x86_64")]
-        if let Some(place) = self.places.get(self.place_of(hash)) {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: the instruction is part of every x86-64, and the address is that of a place.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast()) };
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = hash;
+        prefetch(&self.places, self.place_of(hash));
     }
 
     /// [`Self::forms`] of a word whose hash is known.

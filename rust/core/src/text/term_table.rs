@@ -3,7 +3,6 @@
 use crate::ids::TermId;
 use rustc_hash::FxHasher;
 use std::hash::Hasher;
-use std::ops::Range;
 
 /// Open addressing over packed terms: no allocation for a term, a probe that misses reads one word, and a short term is
 /// compared without following a pointer. Terms are the bytes of their UTF-8.
@@ -17,8 +16,6 @@ pub(crate) struct TermTable {
     arena: Vec<u8>,
     /// Kept between calls of [`Self::intern_all`].
     first_slots: Vec<u64>,
-    /// The same for [`Self::intern_words`], with the hashes.
-    first_hashed: Vec<(u32, u64)>,
 }
 
 /// A term of up to 12 bytes as it is, padded with zeros; a longer one by its first 4 bytes and its start in the arena.
@@ -83,7 +80,6 @@ impl TermTable {
             slots: vec![0; (terms * 2).next_power_of_two().max(16)],
             arena: Vec::new(),
             first_slots: Vec::new(),
-            first_hashed: Vec::new(),
         }
     }
 
@@ -166,34 +162,6 @@ impl TermTable {
             ids.push(self.intern(other.bytes_of(entry), hash));
         }
         self.first_slots = first;
-    }
-
-    /// Appends the numbers of all words, which are places in a text, in their order. All slots are read before the first
-    /// is looked at, as by [`Self::intern_all`].
-    pub(crate) fn intern_words(&mut self, text: &str, words: &[Range<usize>], ids: &mut Vec<TermId>) {
-        let most = self.entries.len() + words.len();
-        if most * 2 > self.slots.len() {
-            self.grow(most);
-        }
-        let Some(mask) = self.slots.len().checked_sub(1) else { return };
-        let mut first = std::mem::take(&mut self.first_hashed);
-        first.clear();
-        first.extend(words.iter().map(|place| {
-            let hash = hash(&text.as_bytes()[place.clone()]);
-            (hash, self.slots[hash as usize & mask])
-        }));
-        for (&(hash, found), place) in first.iter().zip(words) {
-            let word = &text.as_bytes()[place.clone()];
-            if (found >> 32) as u32 == hash && found != 0 && word.len() <= INLINE {
-                let id = TermId(found as u32 - 1);
-                if self.entries[id.index()] == Entry::of(word) {
-                    ids.push(id);
-                    continue;
-                }
-            }
-            ids.push(self.intern(word, hash));
-        }
-        self.first_hashed = first;
     }
 
     /// Every term with its number and hash, in the order of the numbers.

@@ -122,7 +122,7 @@ impl<'i> Part<'i> {
                 segment.terms_of(local, |term, tf| each(segment.names().name(term), tf));
             }
             Words::Delta(delta) => {
-                for &(id, tf) in delta.docs().terms_of(local) {
+                for (id, tf) in delta.docs().terms_of(local) {
                     each(delta.docs().terms().name(id), tf);
                 }
             }

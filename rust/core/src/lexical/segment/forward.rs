@@ -7,17 +7,33 @@
 
 /// Frequencies that need no number of their own.
 const CODED: [u32; 3] = [4, 2, 8];
+/// The code of a frequency below its length; that of the last for every other.
+const CODES: [u8; 10] = [3, 3, 1, 3, 0, 3, 3, 3, 2, 3];
+/// Bytes of the longest number.
+const LONGEST: usize = 5;
 
-/// Appends the list of `terms`, which ascend.
-pub(super) fn encode(terms: impl Iterator<Item = (u32, u32)>, out: &mut Vec<u8>) {
-    let mut next = 0;
-    for (term, tf) in terms {
-        let code = CODED.iter().position(|coded| *coded == tf).unwrap_or(CODED.len());
-        put((u64::from(term - next) << 2) | code as u64, out);
-        if code == CODED.len() {
-            put(u64::from(tf), out);
+/// Appends a list term by term, ascending.
+pub(super) struct Encoder<'o> {
+    out: &'o mut Vec<u8>,
+    /// The least term that may follow.
+    next: u32,
+}
+
+impl<'o> Encoder<'o> {
+    /// For about `terms` terms.
+    pub(super) fn new(out: &'o mut Vec<u8>, terms: usize) -> Self {
+        out.reserve(3 * terms);
+        Self { out, next: 0 }
+    }
+
+    #[inline]
+    pub(super) fn put(&mut self, term: u32, tf: u32) {
+        let code = CODES[(tf as usize).min(CODES.len() - 1)];
+        put((u64::from(term - self.next) << 2) | u64::from(code), self.out);
+        if usize::from(code) == CODED.len() {
+            put(u64::from(tf), self.out);
         }
-        next = term + 1;
+        self.next = term + 1;
     }
 }
 
@@ -41,12 +57,16 @@ pub(super) fn decode(mut list: &[u8], mut each: impl FnMut(u32, u32)) {
     }
 }
 
-fn put(mut number: u64, out: &mut Vec<u8>) {
-    while number >= 0x80 {
-        out.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    out.push(number as u8);
+/// Appends a number of at most 35 bits.
+#[inline]
+fn put(number: u64, out: &mut Vec<u8>) {
+    // Without a branch on its size, which is hard to foresee: seven bits into each byte, then as many as count.
+    let len = (63 - (number | 1).leading_zeros() as usize) / 7 + 1;
+    let spread = (0..LONGEST).fold(0, |spread, at| spread | (number & (0x7F << (7 * at))) << at);
+    let more = 0x80_8080_8080 & ((1 << (8 * (len - 1))) - 1);
+    let bytes = (spread | more).to_le_bytes();
+    out.extend_from_slice(&bytes);
+    out.truncate(out.len() - (bytes.len() - len));
 }
 
 /// The next number, None at the end or for one that is longer than any that is written.
@@ -73,7 +93,8 @@ mod tests {
         #[test]
         fn what_is_written_is_read(terms in prop::collection::btree_map(prop_oneof![0..300u32, 0..u32::MAX - 1], prop_oneof![1..10u32, 1..u32::MAX], 0..40)) {
             let mut list = Vec::new();
-            encode(terms.iter().map(|(term, tf)| (*term, *tf)), &mut list);
+            let mut encoder = Encoder::new(&mut list, terms.len());
+            terms.iter().for_each(|(term, tf)| encoder.put(*term, *tf));
             let mut read = Vec::new();
             decode(&list, |term, tf| read.push((term, tf)));
             prop_assert_eq!(read, terms.into_iter().collect::<Vec<_>>());

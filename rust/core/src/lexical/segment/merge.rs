@@ -104,7 +104,8 @@ pub(crate) fn merge<W: Write>(
                 terms.push((rank, tf));
             }
         });
-        forward::encode(terms.iter().copied(), list);
+        let mut encoder = forward::Encoder::new(list, terms.len());
+        terms.iter().for_each(|&(rank, tf)| encoder.put(rank, tf));
     })?;
     let names = names.iter().map(|&(at, rank)| sources[at].segment.names().name(rank));
     Names::write(out, DICTIONARY, &names)

@@ -25,6 +25,8 @@ mod forward;
 mod merge;
 mod names;
 mod postings;
+mod ranks;
+mod words;
 
 pub(crate) use build::SegmentBuilder;
 pub(crate) use merge::{DROPPED, Source, merge};
@@ -149,6 +151,12 @@ impl Segment {
     /// The dictionary.
     pub(crate) fn names(&self) -> &Names {
         &self.names
+    }
+
+    /// Bytes of its arrays, but for those that are small.
+    pub(crate) fn size(&self) -> usize {
+        let postings = size_of_val(&*self.docs) + self.tfs.len() + self.rows.len() + self.forward.len();
+        postings + self.names.size() + size_of_val(&*self.post) + 12 * self.lens.len()
     }
 
     /// How many postings it holds, those of dense rows left out.

@@ -46,6 +46,11 @@ impl Names {
         self.ends.len() - 1
     }
 
+    /// Bytes of it.
+    pub(crate) fn size(&self) -> usize {
+        self.text.len() + size_of_val(&*self.ends) + size_of_val(&*self.slots)
+    }
+
     /// The name of a rank; empty for one that is not there.
     pub(crate) fn name(&self, rank: u32) -> &[u8] {
         let ends = &self.ends[..];
