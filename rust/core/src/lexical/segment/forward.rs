@@ -94,7 +94,9 @@ mod tests {
         fn what_is_written_is_read(terms in prop::collection::btree_map(prop_oneof![0..300u32, 0..u32::MAX - 1], prop_oneof![1..10u32, 1..u32::MAX], 0..40)) {
             let mut list = Vec::new();
             let mut encoder = Encoder::new(&mut list, terms.len());
-            terms.iter().for_each(|(term, tf)| encoder.put(*term, *tf));
+            for (term, tf) in &terms {
+                encoder.put(*term, *tf);
+            }
             let mut read = Vec::new();
             decode(&list, |term, tf| read.push((term, tf)));
             prop_assert_eq!(read, terms.into_iter().collect::<Vec<_>>());

@@ -45,13 +45,11 @@ pub(crate) fn merge<W: Write>(
     writer.terms(out, |term| {
         let mut heads: Vec<Head<'_>> = sources.iter().filter_map(|s| Head::new(s.segment.names())).collect();
         let at: Vec<usize> = (0..sources.len()).filter(|at| sources[*at].segment.names().len() > 0).collect();
-        let mut gathered: Vec<(u32, u32)> = Vec::new();
+        let mut gathered = Gathered::default();
         let mut holders: Vec<(usize, u32)> = Vec::new();
-        let (mut docs, mut tfs, mut over) = (Vec::new(), Vec::new(), Vec::new());
         while let Some(least) = heads.iter().filter_map(Head::name).min() {
             gathered.clear();
             holders.clear();
-            let mut sorted = true;
             for (head, &at) in heads.iter_mut().zip(&at) {
                 if head.name() != Some(least) {
                     continue;
@@ -60,35 +58,21 @@ pub(crate) fn merge<W: Write>(
                 source.segment.postings(head.rank).each(|doc, tf| {
                     let number = source.numbers.get(doc as usize).copied().unwrap_or(DROPPED);
                     if number < num_docs {
-                        sorted &= gathered.last().is_none_or(|(last, _)| *last < number);
-                        gathered.push((number, tf));
+                        gathered.push(number, tf);
                     }
                 });
                 holders.push((at, head.rank));
                 head.advance();
             }
-            if gathered.is_empty() {
+            if gathered.docs.is_empty() {
                 continue;
             }
-            if !sorted {
-                gathered.sort_unstable();
-                gathered.dedup_by_key(|(doc, _)| *doc);
-            }
+            gathered.sort();
             for &(at, rank) in &holders {
                 ranks[at][rank as usize] = names.len() as u32;
             }
             names.push(holders[0]);
-            docs.clear();
-            tfs.clear();
-            over.clear();
-            for &(doc, tf) in &gathered {
-                docs.push(doc);
-                tfs.push(byte(tf));
-                if tf > u32::from(u8::MAX) {
-                    over.push(Over { term: 0, doc, tf });
-                }
-            }
-            term(Written { docs: &docs, tfs: &tfs, over: &over })?;
+            term(gathered.written())?;
         }
         Ok(())
     })?;
@@ -105,10 +89,68 @@ pub(crate) fn merge<W: Write>(
             }
         });
         let mut encoder = forward::Encoder::new(list, terms.len());
-        terms.iter().for_each(|&(rank, tf)| encoder.put(rank, tf));
+        for &(rank, tf) in &terms {
+            encoder.put(rank, tf);
+        }
     })?;
     let names = names.iter().map(|&(at, rank)| sources[at].segment.names().name(rank));
     Names::write(out, DICTIONARY, &names)
+}
+
+/// The documents of a term under their new numbers, as they come from the sources.
+#[derive(Debug, Default)]
+struct Gathered {
+    docs: Vec<u32>,
+    tfs: Vec<u8>,
+    over: Vec<Over>,
+    /// Whether one came after a higher one.
+    disorder: bool,
+    /// A document and its frequency in one number, while they are sorted: faster than a pair.
+    pairs: Vec<u64>,
+}
+
+impl Gathered {
+    fn clear(&mut self) {
+        self.docs.clear();
+        self.tfs.clear();
+        self.over.clear();
+        self.disorder = false;
+    }
+
+    #[inline]
+    fn push(&mut self, doc: u32, tf: u32) {
+        self.disorder |= self.docs.last().is_some_and(|last| *last >= doc);
+        self.docs.push(doc);
+        self.tfs.push(byte(tf));
+        if tf > u32::from(u8::MAX) {
+            self.over.push(Over { term: 0, doc, tf });
+        }
+    }
+
+    /// Puts the documents into order, each once: that of the least frequency, should a damaged source name one twice.
+    fn sort(&mut self) {
+        if !self.disorder {
+            return;
+        }
+        self.pairs.clear();
+        let pairs = self.docs.iter().zip(&self.tfs);
+        self.pairs.extend(pairs.map(|(doc, tf)| u64::from(*doc) << 8 | u64::from(*tf)));
+        self.pairs.sort_unstable();
+        self.pairs.dedup_by_key(|pair| *pair >> 8);
+        self.docs.clear();
+        self.docs.extend(self.pairs.iter().map(|pair| (pair >> 8) as u32));
+        self.tfs.clear();
+        self.tfs.extend(self.pairs.iter().map(|pair| *pair as u8));
+        self.over.sort_unstable_by_key(|over| (over.doc, over.tf));
+        self.over.dedup_by_key(|over| over.doc);
+        // What is above in one place only is not above in the least.
+        let (docs, tfs) = (&self.docs, &self.tfs);
+        self.over.retain(|over| docs.binary_search(&over.doc).is_ok_and(|at| tfs[at] == u8::MAX));
+    }
+
+    fn written(&self) -> Written<'_> {
+        Written { docs: &self.docs, tfs: &self.tfs, over: &self.over }
+    }
 }
 
 /// The least name of a source that was not taken yet.

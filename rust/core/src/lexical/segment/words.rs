@@ -25,7 +25,7 @@ pub(super) struct WordMemo {
 #[derive(Debug, Clone, Copy)]
 #[repr(align(32))]
 struct Word {
-    word: ShortWord,
+    letters: ShortWord,
     /// Its terms: the first counts two halves, the second, a surface form, one; [`NONE`] when there is no second.
     terms: [TermId; 2],
     /// The field it was last met in, and how often there.
@@ -111,7 +111,7 @@ impl WordMemo {
     fn find(&self, word: ShortWord, hash: u32) -> Result<u32, usize> {
         let mut place = self.place(hash);
         while let Some(number) = self.slots.get(place).and_then(|slot| slot.checked_sub(1)) {
-            if self.words[number as usize].word == word {
+            if self.words[number as usize].letters == word {
                 return Ok(number);
             }
             place = (place + 1) & (self.slots.len() - 1);
@@ -130,7 +130,7 @@ impl WordMemo {
         table: &mut TermTable,
     ) -> u32 {
         let number = self.words.len() as u32;
-        self.words.push(Word { word, terms: terms_of(word, analyzer, table), mark: 0, count: 0 });
+        self.words.push(Word { letters: word, terms: terms_of(word, analyzer, table), mark: 0, count: 0 });
         if self.words.len() * 2 > self.slots.len() {
             self.grow();
             place = self.free_place(hash);
@@ -145,7 +145,7 @@ impl WordMemo {
         self.slots.resize(size, 0);
         // The newest has no place yet.
         for number in 1..self.words.len() as u32 {
-            let place = self.free_place(self.words[number as usize - 1].word.hash());
+            let place = self.free_place(self.words[number as usize - 1].letters.hash());
             self.slots[place] = number;
         }
     }
