@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 /// What is done is written after so long: what a kill costs at most.
 const CHECKPOINT: Duration = if cfg!(test) { Duration::ZERO } else { Duration::from_secs(10) };
 
+/// What is said when a graph is done and may not be put in place.
+const KEPT_ASIDE: &str = "another process is at work in the index; the graph of its vectors is done and kept aside: repeat when that process has ended";
+
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Built {
@@ -40,7 +43,7 @@ impl Engine {
         let Some(directory) = self.graph_directory() else { return Ok(()) };
         let Some(_right) = directory.lock_graphs()? else { return Ok(()) };
         let stopped = || stop.load(Ordering::Acquire);
-        while build_next(&directory, &stopped, &mut |_, _| false)? == Built::Again {
+        while build_next(&directory, &stopped, None, &mut |_, _| false)? == Built::Again {
             self.adopt(&directory)?;
         }
         Ok(())
@@ -49,7 +52,8 @@ impl Engine {
     /// Builds all that is missing now; a graph that another process is building is waited for.
     ///
     /// # Errors
-    /// The same; [`Error::Interrupted`] when `wait` or `progress` says so: what is done is kept, and the next call goes on.
+    /// The same; [`Error::Interrupted`] when `wait` or `progress` says so, and [`Error::Store`] when another process does not
+    /// let go of the directory until the deadline: what is done is kept, and the next call goes on.
     pub(super) fn build_graphs(&self, wait: &Wait<'_>, progress: &mut Progress<'_>) -> Result<()> {
         let Some(directory) = self.graph_directory() else { return Ok(()) };
         let refused =
@@ -57,7 +61,7 @@ impl Engine {
         let _right = wait_for(&directory, wait, refused, Directory::lock_graphs)?;
         let interrupted = || wait.interrupted.is_some_and(|interrupted| interrupted());
         loop {
-            match build_next(&directory, &interrupted, progress)? {
+            match build_next(&directory, &interrupted, Some(wait.deadline), progress)? {
                 Built::Nothing => return Ok(()),
                 Built::Stopped => return Err(Error::Interrupted),
                 Built::Again => self.adopt(&directory)?,
@@ -75,8 +79,14 @@ impl Engine {
     }
 }
 
-/// Builds the graph of the first segment that should have one and has not.
-fn build_next(directory: &Directory, stop: &dyn Fn() -> bool, progress: &mut Progress<'_>) -> Result<Built> {
+/// Builds the graph of the first segment that should have one and has not. A process that is at work in the directory when it
+/// is done is waited for, for `patience` if that is given.
+fn build_next(
+    directory: &Directory,
+    stop: &dyn Fn() -> bool,
+    patience: Option<Duration>,
+    progress: &mut Progress<'_>,
+) -> Result<Built> {
     let Some((entry, sections)) = next(directory)? else { return Ok(Built::Nothing) };
     let Some(vectors) = VectorSegment::open(&sections)? else { return Ok(Built::Nothing) };
     let Some(rows) = vectors.codes() else { return Ok(Built::Nothing) };
@@ -109,13 +119,19 @@ fn build_next(directory: &Directory, stop: &dyn Fn() -> bool, progress: &mut Pro
             return Ok(Built::Again);
         }
     }
+    let start = Instant::now();
     let turn = loop {
         if let Some(turn) = directory.lock()? {
             break turn;
         }
-        if stopped() {
+        let too_long = patience.is_some_and(|patience| start.elapsed() >= patience);
+        if too_long || stopped() {
             directory.write_begun(&entry.file, |out| builder.write(out))?;
-            return Ok(Built::Stopped);
+            return if too_long {
+                Err(Error::store(directory.path(), KEPT_ASIDE))
+            } else {
+                Ok(Built::Stopped)
+            };
         }
         std::thread::sleep(POLL);
     };

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::upkeep_tests::{Dice, open};
+use super::watch::Work;
 use super::*;
 use crate::episode::EpisodePatch;
 use crate::ids::RecordId;
@@ -198,4 +199,61 @@ fn a_damaged_graph_costs_ranking_at_most_and_is_built_anew() {
     assert!(recall(&engine, &mut dice) >= 0.97 && walked(&engine, &vector(&mut dice)) > 0);
     let Loaded { graphs, .. } = engine.upkeep.directory.as_ref().unwrap().load().unwrap().unwrap();
     assert!(graphs[0].as_ref().unwrap().check_all().is_ok());
+}
+
+#[test]
+fn a_graph_that_cannot_be_written_is_not_built_again_at_once() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = open(home.path());
+    let mut dice = Dice(19);
+    // More than the seed of a graph: what is done is written in between.
+    fill(&engine, &mut dice, 2_600);
+    drop(engine.served().unwrap());
+    engine.compact_index(&Wait::default()).unwrap();
+    let segment = files(&engine, "seg-").remove(0);
+    let name = segment.file_name().unwrap().to_string_lossy().into_owned();
+    // No file can take the place of a directory, as none can be written to a disk that is full.
+    let obstacle = segment.with_file_name(format!("begun-{name}"));
+    fs::create_dir_all(obstacle.join("full")).unwrap();
+    let stop = Arc::default();
+    let start = std::time::Instant::now();
+    engine.keep(&stop);
+    let spent = start.elapsed();
+    let notices = engine.upkeep.notices();
+    assert!(notices.iter().any(|notice| notice.contains("begun-")), "{notices:?}");
+    assert!(engine.upkeep.watch.rests(Work::Graphs));
+    fs::remove_dir_all(&obstacle).unwrap();
+    let mut calls = 0;
+    while files(&engine, "graph-").is_empty() {
+        engine.keep(&stop);
+        calls += 1;
+        assert!(start.elapsed() < 60 * spent + Duration::from_secs(30), "never built");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(calls > 1 && start.elapsed() > 2 * spent, "{calls} calls");
+    assert!(!engine.upkeep.watch.rests(Work::Graphs));
+}
+
+#[test]
+fn a_graph_waits_for_who_is_at_work_in_the_directory_only_as_long_as_it_may() {
+    let home = tempfile::tempdir().unwrap();
+    let engine = open(home.path());
+    let mut dice = Dice(23);
+    fill(&engine, &mut dice, ROWS);
+    drop(engine.served().unwrap());
+    engine.compact_index(&Wait::default()).unwrap();
+    let wait = Wait { deadline: Duration::from_millis(200), interrupted: None };
+    let turn = engine.upkeep.directory.as_ref().unwrap().lock().unwrap().unwrap();
+    let refused = engine.build_graphs(&wait, &mut |_, _| false).unwrap_err();
+    assert!(refused.to_string().contains("kept aside: repeat"), "{refused}");
+    assert_eq!((files(&engine, "begun-").len(), files(&engine, "graph-").len()), (1, 0));
+    drop(turn);
+    engine
+        .build_graphs(&wait, &mut |done, all| {
+            assert_eq!(done, all, "nothing is built again");
+            false
+        })
+        .unwrap();
+    assert_eq!((files(&engine, "begun-").len(), files(&engine, "graph-").len()), (0, 1));
+    assert_eq!(walked(&engine, &vector(&mut dice)), ROWS as usize);
 }

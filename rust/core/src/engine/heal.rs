@@ -7,7 +7,7 @@
 use super::Engine;
 use super::served::{self, Served};
 use super::upkeep::{POLL, lock};
-use super::watch::Watch;
+use super::watch::{Watch, Work};
 use crate::error::{Error, Result};
 use crate::index::disk::{Directory, Turn};
 use crate::sections::Sections;
@@ -72,8 +72,19 @@ impl Engine {
         segments.chain(graphs).map(|(file, sections)| (file.name.clone(), sections.clone())).collect()
     }
 
-    /// What to do after an error that says that a file of the index is damaged.
+    /// What to do after an error that says that a file of the index is damaged; nothing for a while if that failed before.
     pub(super) fn heal_after(&self, damage: &Error) {
+        // It is not in use, but the newest state on disk: that is what has to go.
+        if let Err(error) = self.upkeep.watch.attempt(Work::Heal, || self.heal_what(damage)) {
+            self.upkeep.notice(format!("a damaged index was not built anew: {error}"));
+        }
+    }
+
+    /// Builds anew what an error says is damaged.
+    ///
+    /// # Errors
+    /// Store errors.
+    pub(super) fn heal_what(&self, damage: &Error) -> Result<()> {
         let files = self.files();
         let named: Vec<&String> = match damage {
             Error::StoreCorrupt { path, .. } => {
@@ -81,10 +92,7 @@ impl Engine {
             }
             _ => Vec::new(),
         };
-        // It is not in use, but the newest state on disk: that is what has to go.
-        if let Err(error) = self.heal(&named, &damage.to_string()) {
-            self.upkeep.notice(format!("a damaged index was not built anew: {error}"));
-        }
+        self.heal(&named, &damage.to_string())
     }
 
     /// Goes on without the segments `bad`: with the newest index on disk if another process has made one without them,

@@ -10,7 +10,7 @@ use super::catching_up::CaughtUp;
 use super::served::{self, Lag, Member, Merge, Segment, Served, Snapshot, State};
 use super::tiers::{entry_sizes, plan, sizes, without};
 use super::vectors::home_embedder;
-use super::watch::Watch;
+use super::watch::{Watch, Work};
 use crate::error::{Error, Result};
 use crate::index::disk::{Directory, FileEntry, Loaded, SegmentEntry, Turn};
 use crate::sections::Sections;
@@ -117,10 +117,10 @@ impl Engine {
     fn tend(&self) {
         let done = {
             let Ok(_turn) = self.upkeep.turn.try_lock() else { return };
-            self.make_segment()
+            self.upkeep.watch.attempt(Work::Segment, || self.make_segment())
         };
         match done {
-            Ok(()) => {}
+            Ok(_) => {}
             Err(damage @ Error::StoreCorrupt { .. }) => self.heal_after(&damage),
             Err(error) => {
                 self.upkeep.notice(format!("the index on disk was not brought up to date: {error}"));
@@ -145,17 +145,20 @@ impl Engine {
         }
     }
 
-    /// What the thread does when it is called.
+    /// What the thread does when it is called. What failed after much work rests.
     pub(super) fn keep(&self, stop: &Arc<AtomicBool>) {
+        let watch = &self.upkeep.watch;
         let work = || {
             if self.is_due().0 {
                 self.tend();
             }
-            if self.upkeep.merges.swap(false, Ordering::AcqRel) {
-                self.merge_all(stop)?;
+            if !watch.rests(Work::Merge) && self.upkeep.merges.swap(false, Ordering::AcqRel) {
+                let merged = watch.attempt(Work::Merge, || self.merge_all(stop));
+                // They are due as before.
+                merged.inspect_err(|_| self.upkeep.merges.store(true, Ordering::Release))?;
             }
-            self.look(stop)?;
-            self.keep_graphs(stop)
+            watch.attempt(Work::Look, || self.look(stop))?;
+            watch.attempt(Work::Graphs, || self.keep_graphs(stop)).map(drop)
         };
         let told = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
             Ok(Ok(())) => return,
@@ -338,7 +341,7 @@ impl Engine {
         match self.merge_to_one(wait) {
             Err(damage @ Error::StoreCorrupt { .. }) => {
                 // What is built anew is as small.
-                self.heal_after(&damage);
+                self.heal_what(&damage)?;
                 Ok(self.upkeep.directory.as_ref().map(|directory| directory.path().to_owned()))
             }
             merged => merged,
