@@ -60,12 +60,15 @@ impl Recent {
 impl Generations {
     fn keep(&mut self, episode: &Arc<Episode>) {
         let weight = weight(episode);
+        // One that is as large as all of them together is read again each time.
+        if weight > BUDGET / 2 {
+            return;
+        }
         if self.bytes + weight > BUDGET / 2 {
             self.old = std::mem::take(&mut self.young);
             self.bytes = 0;
         }
-        // One that is as large as all of them together is read again each time.
-        if weight <= BUDGET / 2 && self.young.insert(episode.id, Arc::clone(episode)).is_none() {
+        if self.young.insert(episode.id, Arc::clone(episode)).is_none() {
             self.bytes += weight;
         }
     }
@@ -112,9 +115,14 @@ mod tests {
             assert!(held <= BUDGET);
             assert_eq!(all.bytes, all.young.values().map(weight).sum::<usize>());
         }
+        // Large ones are not kept, and nothing makes room for them.
+        let held = |recent: &Recent| (recent.lock().young.len(), recent.lock().old.len());
+        let before = held(&recent);
         let large = record(BUDGET);
-        recent.keep(&large);
-        assert!(recent.get(large.id).is_none());
+        for _ in 0..3 {
+            recent.keep(&large);
+        }
+        assert!(recent.get(large.id).is_none() && held(&recent) == before);
         recent.keep(&asked);
         recent.forget(asked.id);
         assert!(recent.get(asked.id).is_none() && recent.lock().bytes == 0);
