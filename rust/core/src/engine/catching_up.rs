@@ -5,6 +5,7 @@
 //! take them to do it for themselves, in memory.
 
 use super::Engine;
+use super::heal::graph_lost;
 use super::served::{self, Behind, Lag, Member, Position, Segment, SegmentBuilder, Served, Snapshot, State};
 use super::upkeep::{FLUSH, POLL, file, lock};
 use crate::error::Result;
@@ -107,6 +108,9 @@ impl Engine {
     ) -> Result<Option<Served>> {
         for attempt in 1.. {
             let Some(loaded) = directory.load()? else { return Ok(None) };
+            if let Some(lost) = &loaded.lost {
+                self.upkeep.notice(graph_lost(lost));
+            }
             let Some(position) = served::Position::of_manifest(&self.store, &loaded.manifest)? else {
                 return Ok(None);
             };

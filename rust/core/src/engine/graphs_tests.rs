@@ -11,6 +11,7 @@ use crate::index::disk::Loaded;
 use std::cell::Cell;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 const ROWS: u64 = 900;
 const WIDTH: u64 = 12;
@@ -256,4 +257,67 @@ fn a_graph_waits_for_who_is_at_work_in_the_directory_only_as_long_as_it_may() {
         .unwrap();
     assert_eq!((files(&engine, "begun-").len(), files(&engine, "graph-").len()), (0, 1));
     assert_eq!(walked(&engine, &vector(&mut dice)), ROWS as usize);
+}
+
+/// One segment with a graph, and nobody who has it open.
+fn home_with_graph(seed: u64) -> (tempfile::TempDir, Vec<PathBuf>, PathBuf) {
+    let home = tempfile::tempdir().unwrap();
+    let engine = open(home.path());
+    fill(&engine, &mut Dice(seed), ROWS);
+    compact(&engine, &mut |_, _| false).unwrap();
+    let (segments, graph) = (files(&engine, "seg-"), files(&engine, "graph-").remove(0));
+    engine.close().unwrap();
+    (home, segments, graph)
+}
+
+#[test]
+fn a_graph_that_is_gone_or_cannot_be_opened_is_built_anew_and_its_segment_is_not() {
+    for cut in [None, Some(100), Some(0)] {
+        let (home, segments, graph) = home_with_graph(29);
+        let whole = fs::read(&graph).unwrap();
+        fs::remove_file(&graph).unwrap();
+        if let Some(cut) = cut {
+            fs::write(&graph, &whole[..cut]).unwrap();
+        }
+        let engine = open(home.path());
+        assert_eq!(walked(&engine, &vector(&mut Dice(5))), 0);
+        let notices = engine.upkeep.notices();
+        assert!(notices.len() == 1 && notices[0].contains("graph-"), "{notices:?}");
+        engine.keep(&Arc::default());
+        assert_eq!(walked(&engine, &vector(&mut Dice(5))), ROWS as usize);
+        assert_eq!(files(&engine, "seg-"), segments);
+        assert_eq!((files(&engine, "graph-").len(), engine.verify_index().unwrap()), (1, vec![]));
+    }
+}
+
+#[test]
+fn damage_inside_a_graph_costs_the_graph_and_not_the_index() {
+    for by_thread in [true, false] {
+        let (home, segments, graph) = home_with_graph(31);
+        let mut bytes = fs::read(&graph).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::remove_file(&graph).unwrap();
+        fs::write(&graph, &bytes).unwrap();
+        let engine = open(home.path());
+        drop(engine.served().unwrap());
+        if by_thread {
+            fs::remove_file(graph.with_file_name("checked")).ok();
+            engine.look(&AtomicBool::new(false)).unwrap();
+            let notices = engine.upkeep.notices();
+            assert!(
+                notices.iter().any(|notice| notice.contains("a graph of the index is damaged")),
+                "{notices:?}"
+            );
+        } else {
+            let problems = engine.verify_index().unwrap();
+            assert!(problems.len() == 1 && problems[0].detail.contains("otolith compact"), "{problems:?}");
+        }
+        assert_eq!((files(&engine, "seg-"), files(&engine, "graph-").len()), (segments.clone(), 0));
+        assert_eq!(walked(&engine, &vector(&mut Dice(5))), 0);
+        engine.keep(&Arc::default());
+        assert_eq!((files(&engine, "seg-"), files(&engine, "graph-").len()), (segments, 1));
+        assert_eq!(walked(&engine, &vector(&mut Dice(5))), ROWS as usize);
+        assert_eq!(engine.verify_index().unwrap(), []);
+    }
 }

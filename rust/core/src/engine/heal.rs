@@ -9,7 +9,7 @@ use super::served::{self, Served};
 use super::upkeep::{POLL, lock};
 use super::watch::{Watch, Work};
 use crate::error::{Error, Result};
-use crate::index::disk::{Directory, Turn};
+use crate::index::disk::{Directory, Loaded, Turn, is_graph};
 use crate::sections::Sections;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -120,7 +120,16 @@ impl Engine {
             && let Ok(Some(newer)) = self.read_index(directory, false, None)
             && self.replace(newer)?
         {
-            self.tell_healed(bad.len(), why);
+            self.tell_healed(bad, why);
+            return Ok(());
+        }
+        if let Some((directory, turn)) = directory.zip(turn.as_ref())
+            && are_graphs(bad)
+        {
+            // The segments are whole.
+            turn.drop_graphs(&bad.iter().map(|name| name.as_str()).collect::<Vec<_>>())?;
+            self.adopt(directory)?;
+            self.tell_healed(bad, why);
             return Ok(());
         }
         let fresh = match &turn {
@@ -132,15 +141,19 @@ impl Engine {
         };
         drop(turn);
         self.replace(fresh)?;
-        self.tell_healed(bad.len().max(1), why);
+        self.tell_healed(bad, why);
         Ok(())
     }
 
-    fn tell_healed(&self, segments: usize, why: &str) {
-        self.upkeep.watch.note_damage(segments);
-        self.upkeep.notice(format!(
-            "a segment of the index was damaged, which may have cost ranking, and was built anew from the store: {why}; nothing is lost, but the disk or who writes to it may deserve a look"
-        ));
+    fn tell_healed(&self, bad: &[&String], why: &str) {
+        self.upkeep.watch.note_damage(bad.len().max(1));
+        self.upkeep.notice(if are_graphs(bad) {
+            graph_lost(&why)
+        } else {
+            format!(
+                "a segment of the index was damaged, which may have cost ranking, and was built anew from the store: {why}; nothing is lost, but the disk or who writes to it may deserve a look"
+            )
+        });
     }
 
     /// A copy made from the store, as the newest state of the directory if it is what that is to hold.
@@ -168,12 +181,30 @@ impl Engine {
     pub(super) fn index_damage(&self) -> Option<Error> {
         let directory = self.upkeep.directory.as_ref()?;
         let checked = directory.load().and_then(|loaded| match loaded {
-            Some(loaded) => {
-                loaded.segments.iter().chain(loaded.graphs.iter().flatten()).try_for_each(Sections::check_all)
+            Some(Loaded { segments, graphs, lost, .. }) => {
+                segments.iter().try_for_each(Sections::check_all)?;
+                lost.map_or(Ok(()), Err)?;
+                graphs.iter().flatten().try_for_each(Sections::check_all)
             }
             None => Ok(()),
         });
         checked.err()
+    }
+
+    /// Goes on without the graph that an error is of, if it is of one; false when it is not, or somebody else is at work in
+    /// the directory.
+    ///
+    /// # Errors
+    /// Store errors.
+    pub(super) fn went_on_without_graph(&self, damage: &Error) -> Result<bool> {
+        let (Error::StoreCorrupt { path, .. } | Error::Store { path, .. }) = damage else { return Ok(false) };
+        let name = path.file_name().and_then(|name| name.to_str()).filter(|name| is_graph(name));
+        let Some((directory, name)) = self.upkeep.directory.as_ref().zip(name) else { return Ok(false) };
+        let Some(turn) = patient_turn(directory)? else { return Ok(false) };
+        turn.drop_graphs(&[name])?;
+        drop(turn);
+        self.adopt(directory)?;
+        Ok(true)
     }
 
     /// A record that the copy knows is not in the store, though nothing changed. If the copy rests on an index on disk,
@@ -216,6 +247,18 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// Whether graphs alone are damaged.
+fn are_graphs(bad: &[&String]) -> bool {
+    !bad.is_empty() && bad.iter().all(|name| is_graph(name))
+}
+
+/// What is said of a graph that is not used for this reason.
+pub(super) fn graph_lost(why: &dyn std::fmt::Display) -> String {
+    format!(
+        "a graph of the index is damaged or gone, its vectors are compared one by one until it is built anew: {why}; nothing is lost, but the disk or who writes to it may deserve a look"
+    )
 }
 
 /// The right to change the directory, if nobody keeps it for long.

@@ -32,6 +32,10 @@ impl Engine {
         if let Some(damage) = self.index_damage() {
             let detail = if self.options.read_only {
                 format!("{damage}; open the memory writable once to build the index anew")
+            } else if self.went_on_without_graph(&damage)? {
+                format!(
+                    "{damage}; vectors are compared one by one until `otolith compact` builds the graph anew"
+                )
             } else {
                 self.rebuild()?;
                 format!("{damage}; the index was built anew")

@@ -44,7 +44,7 @@ impl State {
     /// # Errors
     /// [`crate::Error::StoreCorrupt`] when a segment does not fit.
     pub(in crate::engine) fn from_disk(loaded: Loaded, position: Position) -> Result<Self> {
-        let Loaded { manifest, segments, graphs, tombstones } = loaded;
+        let Loaded { manifest, segments, graphs, tombstones, .. } = loaded;
         let files = manifest.segments.into_iter().zip(segments).zip(graphs).zip(tombstones);
         let members = files.map(|(((entry, sections), graph), dead)| {
             let segment = Segment::open(sections)?.with_graph(entry.graph.zip(graph))?;

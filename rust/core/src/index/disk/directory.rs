@@ -5,6 +5,7 @@ use super::notes::Notes;
 use crate::error::{Error, Result};
 use crate::files::{LockFile, make_dir, publish, sync_dir};
 use crate::sections::{SectionName, SectionWriter, Sections};
+use crate::vector::Graph;
 use fixedbitset::FixedBitSet;
 use std::fs::{self, File, OpenOptions};
 use std::hash::{BuildHasher, RandomState};
@@ -23,6 +24,8 @@ const ATTEMPTS: usize = 16;
 const LOCK: &str = "lock";
 /// Held by the process that builds graphs.
 const GRAPH_LOCK: &str = "lock-graphs";
+/// Graphs, by what follows it.
+const GRAPH: &str = "graph-";
 /// What is done of a graph, by the name of its segment.
 const BEGUN: &str = "begun-";
 const USED: &str = "used";
@@ -45,6 +48,8 @@ pub(crate) struct Loaded {
     pub(crate) segments: Vec<Sections>,
     /// Of each, the graph over its vectors; None also for one that cannot be opened, which is built anew.
     pub(crate) graphs: Vec<Option<Sections>>,
+    /// Why the first of those cannot be.
+    pub(crate) lost: Option<Error>,
     /// Dead documents of each.
     pub(crate) tombstones: Vec<FixedBitSet>,
 }
@@ -82,6 +87,11 @@ impl Directory {
             match self.open(number) {
                 // Somebody published the next one meanwhile. The same once more: a file of it is gone.
                 Err(error) if is_missing(&error) && number != last && attempt < ATTEMPTS => last = number,
+                Ok(Loaded { lost: Some(error), .. })
+                    if is_missing(&error) && number != last && attempt < ATTEMPTS =>
+                {
+                    last = number;
+                }
                 other => return other.map(Some),
             }
         }
@@ -101,19 +111,31 @@ impl Directory {
         }
         let segments = manifest.segments.iter().map(|segment| self.file(&segment.file));
         let segments = segments.collect::<Result<Vec<_>>>()?;
-        let graphs = manifest.segments.iter().map(|segment| match self.file(segment.graph.as_ref()?) {
-            Ok(graph) => Some(Ok(graph)),
-            Err(error) if is_missing(&error) => Some(Err(error)),
-            Err(_) => None,
+        let mut lost = None;
+        let graphs = manifest.segments.iter().map(|segment| match self.graph(segment.graph.as_ref()?) {
+            Ok(graph) => Some(graph),
+            Err(error) => {
+                lost.get_or_insert(error);
+                None
+            }
         });
-        let graphs = graphs.map(Option::transpose).collect::<Result<Vec<_>>>()?;
+        let graphs = graphs.collect();
         let tombstones = match &manifest.tombstones {
             Some(file) => self.tombstones(file, &manifest.segments)?,
             None => {
                 manifest.segments.iter().map(|s| FixedBitSet::with_capacity(s.max_doc as usize)).collect()
             }
         };
-        Ok(Loaded { manifest, segments, graphs, tombstones })
+        Ok(Loaded { manifest, segments, graphs, lost, tombstones })
+    }
+
+    /// The file of a graph that can be walked on.
+    fn graph(&self, entry: &FileEntry) -> Result<Sections> {
+        let sections = self.file(entry)?;
+        match Graph::open(&sections)? {
+            Some(_) => Ok(sections),
+            None => Err(sections.corrupt("holds no graph")),
+        }
     }
 
     fn file(&self, entry: &FileEntry) -> Result<Sections> {
@@ -329,7 +351,19 @@ impl Turn {
         &self,
         write: impl FnOnce(&mut SectionWriter<Stoppable<'_, '_>>) -> io::Result<()>,
     ) -> Result<(FileEntry, Sections)> {
-        self.write(format!("graph-{:016x}", RandomState::new().hash_one(SystemTime::now())), write)
+        self.write(format!("{GRAPH}{:016x}", RandomState::new().hash_one(SystemTime::now())), write)
+    }
+
+    /// Goes on without graphs of these names, whose segments are whole; they are built anew as if they had never been there.
+    ///
+    /// # Errors
+    /// As [`Directory::load`] and [`Turn::publish`].
+    pub(crate) fn drop_graphs(&self, names: &[&str]) -> Result<()> {
+        let Some(Loaded { mut manifest, tombstones, .. }) = self.directory.load()? else { return Ok(()) };
+        for entry in &mut manifest.segments {
+            entry.graph.take_if(|graph| names.contains(&&*graph.name));
+        }
+        self.publish(manifest, &tombstones).map(drop)
     }
 
     /// Whether this segment was written in this turn: nobody has removed it.
@@ -436,6 +470,11 @@ impl Turn {
     }
 }
 
+/// Whether this is the name of a file of a graph.
+pub(crate) fn is_graph(name: &str) -> bool {
+    name.starts_with(GRAPH)
+}
+
 /// Name of the file with what is done of the graph of a segment.
 fn begun_name(segment: &FileEntry) -> String {
     format!("{BEGUN}{}", segment.name)
@@ -443,7 +482,7 @@ fn begun_name(segment: &FileEntry) -> String {
 
 /// Whether a file of this name is rubbish unless a manifest names it.
 fn is_made(name: &str) -> bool {
-    ["seg-", "dead-", "graph-", "."].iter().any(|prefix| name.starts_with(prefix))
+    ["seg-", "dead-", GRAPH, "."].iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// The bitmap of a segment as `u64`, as many as its documents need.

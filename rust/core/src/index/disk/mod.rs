@@ -9,7 +9,7 @@ mod directory;
 mod manifest;
 mod notes;
 
-pub(crate) use directory::{Directory, Loaded, Turn};
+pub(crate) use directory::{Directory, Loaded, Turn, is_graph};
 pub(crate) use manifest::{EmbedderEntry, FileEntry, Manifest, SegmentEntry};
 
 #[cfg(test)]
