@@ -116,7 +116,10 @@ mod tests {
             assert_eq!(all.bytes, all.young.values().map(weight).sum::<usize>());
         }
         // Large ones are not kept, and nothing makes room for them.
-        let held = |recent: &Recent| (recent.lock().young.len(), recent.lock().old.len());
+        let held = |recent: &Recent| {
+            let all = recent.lock();
+            (all.young.len(), all.old.len())
+        };
         let before = held(&recent);
         let large = record(BUDGET);
         for _ in 0..3 {
