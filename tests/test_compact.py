@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cli_process import Cli
 from otolith import AsyncMemory, InvalidInput, Keeper, Memory, StoreError
@@ -57,6 +58,19 @@ def test_forgotten_bytes_are_gone_and_the_rest_is_there(home: Path) -> None:
         assert again.id == kept.id
     with Memory.open(home, embedder="hash:64") as memory:
         assert len(memory) == 201
+
+
+@pytest.mark.parametrize(("count", "width"), [(5_000, 384), (300, 4096), (40, 8)])
+def test_a_file_is_not_longer_than_what_is_in_it(home: Path, count: int, width: int) -> None:
+    with Memory.open(home, embedder=None) as memory:
+        rows = np.random.default_rng(1).normal(size=(count, width)).astype(np.float32)
+        memory.remember_many({"summary": f"note {i}", "vector": row} for i, row in enumerate(rows))
+        before = (home / "episodes.redb").stat().st_size
+        report = memory.compact()
+        after = (home / "episodes.redb").stat()
+    assert report.after_bytes == after.st_size <= before
+    # redb keeps some hundred kilobytes of its own.
+    assert after.st_size <= 1.25 * after.st_blocks * 512 + 2**20
 
 
 def test_every_file_that_still_has_them_is_named(home: Path, tmp_path: Path) -> None:

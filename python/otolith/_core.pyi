@@ -915,8 +915,8 @@ class IndexParams:
         analyzer: `default`, or `plain`: case-folded words and nothing else, for comparison with other engines.
         language: Whose words are stemmed, by Snowball's name, or `off`; nothing to `plain`, where it is always `off`.
         ef_search: Vectors that are kept on a walk over their graph, 1 or more; more find more and take longer. None is 128.
-        exact_below: Fewer vectors get no graph by `compact`: each is compared. None is as many as take 8 MiB at a byte a
-            component, 21,845 of 384.
+        exact_below: Fewer vectors get no graph by `compact`: each is compared. None is as many as take 2 MiB at a byte a
+            component, 5,461 of 384, where words are asked for too, and 8 MiB by the vector alone.
 
     Raises:
         InvalidInput: A value is out of its range.
@@ -948,7 +948,7 @@ class IndexParams:
         """Vectors that are kept on a walk over their graph; None is 128."""
     @property
     def exact_below(self) -> int | None:
-        """Fewer vectors are compared one by one; None is as many as take 8 MiB at a byte a component."""
+        """Fewer vectors are compared one by one; None is as many as take 2 MiB with words, 8 MiB without."""
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     def __reduce__(self) -> tuple[Any, ...]: ...

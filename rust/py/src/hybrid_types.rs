@@ -20,8 +20,8 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple};
 ///     analyzer: `default`, or `plain`: case-folded words and nothing else, for comparison with other engines.
 ///     language: Whose words are stemmed, by Snowball's name, or `off`; nothing to `plain`, where it is always `off`.
 ///     ef_search: Vectors that are kept on a walk over their graph, 1 or more; more find more and take longer. None is 128.
-///     exact_below: Fewer vectors get no graph by `compact`: each is compared. None is as many as take 8 MiB at a byte a
-///         component, 21,845 of 384.
+///     exact_below: Fewer vectors get no graph by `compact`: each is compared. None is as many as take 2 MiB at a byte a
+///         component, 5,461 of 384, where words are asked for too, and 8 MiB by the vector alone.
 ///
 /// Raises:
 ///     InvalidInput: A value is out of its range.
@@ -38,7 +38,7 @@ pub(crate) struct IndexParams {
     /// Vectors that are kept on a walk over their graph; None is 128.
     ef_search: Option<usize>,
     #[pyo3(get)]
-    /// Fewer vectors are compared one by one; None is as many as take 8 MiB at a byte a component.
+    /// Fewer vectors are compared one by one; None is as many as take 2 MiB with words, 8 MiB without.
     exact_below: Option<usize>,
 }
 

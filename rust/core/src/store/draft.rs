@@ -27,6 +27,8 @@ const PAGE: u64 = 4096;
 const ROOM_SHARE: u64 = 64;
 const LEAST_ROOM: u64 = 8;
 const MOST_ROOM: u64 = 1024;
+/// Closing the gaps of a file below it takes some hundredths of a second, which others may wait for.
+const SMALL: u64 = 64 << 20;
 /// A value that fills a page.
 const ROOM_VALUE: usize = 3_900;
 
@@ -163,10 +165,11 @@ impl Draft {
     /// Makes the file whole and durable and closes it; it still has its hidden name.
     pub(super) fn finish(&mut self) -> Result<()> {
         self.sync()?;
-        // What came since may not have found room and doubled the file; one in some fifteen did.
-        if self.length()? / 5 * 4 > self.tidy_length
-            && let Some(db) = &mut self.db
-        {
+        let length = self.length()?;
+        // What came since may not have found room and doubled the file; one in some fifteen did. A small one may have been
+        // doubled by making room.
+        let doubled = length / 5 * 4 > self.tidy_length || (length < SMALL && self.is_loose(5)?);
+        if doubled && let Some(db) = &mut self.db {
             db.compact().map_err(|e| self.context.fail(e))?;
         }
         if let Some(db) = self.db.take() {

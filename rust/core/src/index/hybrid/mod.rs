@@ -31,7 +31,8 @@ pub struct IndexParams {
     pub language: Language,
     /// Rows that are kept on a walk over vectors, 128 unless set.
     pub ef_search: Option<usize>,
-    /// Fewer vectors have no graph: each is compared. Unless set, those whose codes take 8 MiB.
+    /// Fewer vectors have no graph: each is compared. Unless set, those whose codes take 2 MiB, and by the vector alone
+    /// those whose codes take 8 MiB.
     pub exact_below: Option<usize>,
 }
 
