@@ -49,7 +49,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_a_run_has_every_figure(run: dict[str, Any]) -> None:
     figures = Figures(run["rows"])
     at = {"n": SIZE, "width": WIDTH, "engine": "otolith"}
-    for metric in ("build", "query", "insert", "filtered", "whole", "dead"):
+    for metric in ("build", "query", "insert", "filtered", "listed", "whole", "dead"):
         assert figures.all(metric, **at), metric
     for metric in ("open", "memory", "query", "build"):
         assert figures.all(metric, **{**at, "engine": "otolith-both"}), metric
@@ -63,7 +63,7 @@ def test_what_compares_every_row_finds_all(run: dict[str, Any]) -> None:
     assert figures.least("query", "recall", engine="numpy") == 1.0
     assert figures.least("query", "recall", engine="otolith") >= 0.98  # rows of half precision
     assert figures.least("query", "recall", engine="otolith-both") >= 0.95
-    for metric in ("filtered", "whole", "dead"):
+    for metric in ("filtered", "listed", "whole", "dead"):
         assert figures.least(metric, "recall", engine="otolith") >= 0.98
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from compare import clock
-from otolith import HybridIndex, IndexParams, Memory
+from otolith import HybridIndex, IdSet, IndexParams, Memory
 
 from .engine import EFS, Engine, Supply
 from .rows import Floats
@@ -56,7 +56,11 @@ class Index(Engine):
     def ask(self, asked: Asked) -> list[int]:
         return [int(hit.id) for hit in self.index.search(vector=asked.vector, k=K, **self._options)]
 
-    def ask_among(self, asked: Asked, ids: list[str]) -> list[int]:
+    def subset(self, ids: list[str]) -> IdSet:
+        """The ids, looked up once."""
+        return self.index.subset(ids)
+
+    def ask_among(self, asked: Asked, ids: list[str] | IdSet) -> list[int]:
         """The ten best of these."""
         found = self.index.search(vector=asked.vector, k=K, ids=ids, **self._options)
         return [int(hit.id) for hit in found]

@@ -87,7 +87,7 @@ def _filtered(figures: Figures) -> Iterator[Line]:
     faiss = times(figures, 0.98, **_at(LARGE, engine="faiss"))
     for share, limit in FILTERED.items():
         at = _at(LARGE, share=share)
-        left = f"100,000 x 384, a filter leaves {share:.1%}"
+        left = f"100,000 x 384, a filter by a set of ids leaves {share:.1%}"
         yield from _recall(f"{left}, recall", figures.least("filtered", "recall", **at), 0.97)
         ours = {row["round"]: row["p50"] for row in figures.all("filtered", **at)}
         if ours:

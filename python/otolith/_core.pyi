@@ -844,7 +844,7 @@ class Engine:
             file_bytes (int, 0 in RAM), analyzer (str), unreadable (int: damaged rows), notices (list of str about those and the index),
             index (dict of int: segments mapped from files, checked: compared with their checksums since the handle was opened,
             damaged: times damage was met and built anew, longest_wait_us: the longest that care of the index kept questions
-            waiting, in microseconds).
+            waiting, in microseconds, vectors: those there are, graph_vectors: those of them that a graph leads to).
         """
     def compact(self, *, progress: Callable[[int, int], object] | None = None) -> dict[str, Any]:
         """Puts a file without holes in the place of the store file. Others read all the time, and write but for the last
@@ -989,6 +989,18 @@ class IndexHit:
     def __reduce__(self) -> tuple[Any, ...]: ...
 
 @final
+class IdSet:
+    """Ids of a `HybridIndex` that are looked up once, for any number of searches; `HybridIndex.subset` makes it.
+
+    It does not change. It stands for the documents that have its ids when it is searched with: those that are inserted later
+    are found too, those that are removed are not. `len` tells how many different ids it holds.
+    """
+    @property
+    def unknown(self) -> int:
+        """How many of its ids no document had when it was made."""
+    def __len__(self) -> int: ...
+
+@final
 class HybridIndex:
     """BM25 and cosine over documents in memory. Ids are any strings; ties go to the document inserted first.
 
@@ -1079,10 +1091,27 @@ class HybridIndex:
     def compact(self) -> None:
         """Makes the index smaller and faster after many changes: documents that were removed or replaced are gone from it
         for good, and `max_doc` is `num_docs`. Many vectors get a graph, which takes some ten seconds for 100,000; what is
-        inserted afterwards is compared one by one until the next time. Ctrl-C ends it, and the next call goes on.
+        inserted meanwhile or afterwards is compared one by one until the next time. Ctrl-C ends it, and the next call goes on.
+
+        Searches and changes by other threads wait while the documents are put together, a fraction of a second for 100,000,
+        not while the graph is built: that is done over a copy of the vectors of a byte a component. Only if vectors are
+        given other places twice in that time, by many removals or another thread's compaction, do they wait for the graph.
 
         Raises:
             StoreCorrupt: The file it was loaded from is damaged.
+        """
+    def subset(self, ids: Sequence[str]) -> IdSet:
+        """Looks ids up once, for any number of searches among them: `search(..., ids=index.subset(ids))`.
+
+        Args:
+            ids: Ids of documents; unknown ones are kept, in case they come later.
+
+        Returns:
+            A set that is searched with in this index alone. It need not be made again after insertions, removals or
+            compactions.
+
+        Raises:
+            InvalidInput: It is no list or tuple of str.
         """
     def search(
         self,
@@ -1090,7 +1119,7 @@ class HybridIndex:
         vector: VectorLike | None = None,
         k: int = 10,
         *,
-        ids: Sequence[str] | None = None,
+        ids: Sequence[str] | IdSet | None = None,
         fusion: str = "weighted",
         weights: Mapping[str, float] | None = None,
         ef_search: int | None = None,
@@ -1103,7 +1132,7 @@ class HybridIndex:
             query: Words in any language.
             vector: One row as wide as the index.
             k: Hits wanted; more than there are gives all.
-            ids: Only these; unknown ones are ignored.
+            ids: Only these; unknown ones are ignored. For more than one search among many, `subset` looks them up once.
             fusion: `weighted` or `rrf`.
             weights: Weight of each leg by name, `lexical` and `vector`; only their ratio counts.
             ef_search: Vectors that are kept on a walk over their graph, instead of that of the settings.
@@ -1112,20 +1141,27 @@ class HybridIndex:
 
         Raises:
             DimensionMismatch: The vector is not as wide as the index.
-            InvalidInput: An argument is wrong, or the vector has no direction.
+            InvalidInput: An argument is wrong, the vector has no direction, or the set is of another index.
         """
     def search_many(
         self,
         queries: Sequence[str | None] | None = None,
         vectors: MatrixLike | None = None,
         k: int = 10,
+        *,
+        ids: Sequence[str] | IdSet | None = None,
+        ef_search: int | None = None,
+        exact: bool | None = None,
     ) -> list[list[IndexHit]]:
-        """As `search` with the default settings, for several questions at once.
+        """As `search`, for several questions at once.
 
         Args:
             queries: Words of each question, or None.
             vectors: A matrix with a row for each question, or a list with a vector or None for each.
             k: Hits wanted for each.
+            ids: Only these, for all questions.
+            ef_search: As for `search`.
+            exact: As for `search`.
 
         Returns:
             The hits of each question, in order.

@@ -50,7 +50,7 @@ pub use explain::Explanation;
 pub use files::fork_generation;
 pub use fusion::{Fusion, Weights};
 pub use ids::RecordId;
-pub use index::{HybridHit, HybridIndex, IndexParams, Inserted, Search};
+pub use index::{Among, HybridHit, HybridIndex, IdSet, IndexParams, Inserted, Search};
 pub use query::{Filter, Kind};
 pub use store::Wait;
 pub use time::{Clock, ManualClock, Moment, SystemClock};

@@ -5,6 +5,7 @@ use crate::convert::{mapping, number, text, vector};
 use crate::door;
 use crate::errors;
 use crate::hybrid_types::{Answer, IndexParams, Inserted, ef};
+use crate::id_set::{Given, IdSet};
 use crate::report::Coverage;
 use otolith_core::engine as core_engine;
 use otolith_core::error::{Error, Result};
@@ -22,6 +23,9 @@ const CHILD_PATIENCE: Duration = Duration::from_secs(1);
 
 /// From so many documents on they make a segment of their own.
 const BATCH: usize = 512;
+
+/// How often a graph is built beside the index before it is built with the index locked.
+const BESIDE: usize = 2;
 
 /// BM25 and cosine over documents in memory. Ids are any strings; ties go to the document inserted first.
 ///
@@ -345,15 +349,45 @@ impl HybridIndex {
 
     /// Makes the index smaller and faster after many changes: documents that were removed or replaced are gone from it
     /// for good, and `max_doc` is `num_docs`. Many vectors get a graph, which takes some ten seconds for 100,000; what is
-    /// inserted afterwards is compared one by one until the next time. Ctrl-C ends it, and the next call goes on.
+    /// inserted meanwhile or afterwards is compared one by one until the next time. Ctrl-C ends it, and the next call goes on.
+    ///
+    /// Searches and changes by other threads wait while the documents are put together, a fraction of a second for 100,000,
+    /// not while the graph is built: that is done over a copy of the vectors of a byte a component. Only if vectors are
+    /// given other places twice in that time, by many removals or another thread's compaction, do they wait for the graph.
     ///
     /// Raises:
     ///     StoreCorrupt: The file it was loaded from is damaged.
     fn compact(&self, py: Python<'_>) -> PyResult<()> {
         door::wait(py, Duration::ZERO, |wait| {
             let stop = || wait.interrupted.is_some_and(|interrupted| interrupted());
+            self.write()?.give_back()?;
+            for _ in 0..BESIDE {
+                let job = self.read()?.graph_job();
+                let built = job.run(&stop)?;
+                if self.write()?.put_graph(built)? {
+                    return Ok(());
+                }
+            }
             self.write()?.compact(&stop)
         })
+    }
+
+    /// Looks ids up once, for any number of searches among them: `search(..., ids=index.subset(ids))`.
+    ///
+    /// Args:
+    ///     ids: Ids of documents; unknown ones are kept, in case they come later.
+    ///
+    /// Returns:
+    ///     A set that is searched with in this index alone. It need not be made again after insertions, removals or
+    ///     compactions.
+    ///
+    /// Raises:
+    ///     InvalidInput: It is no list or tuple of str.
+    fn subset(&self, ids: &Bound<'_, PyAny>) -> PyResult<IdSet> {
+        let py = ids.py();
+        let items = text::items("ids", "a list of str", ids)?;
+        let names = items.iter().map(|id| text::text("ids", id)).collect::<PyResult<Vec<&str>>>()?;
+        door::run(py, || Ok(IdSet(self.read()?.subset(&names))))
     }
 
     /// The best `k` documents, best first; without query and vector there are none.
@@ -362,7 +396,7 @@ impl HybridIndex {
     ///     query: Words in any language.
     ///     vector: One row as wide as the index.
     ///     k: Hits wanted; more than there are gives all.
-    ///     ids: Only these; unknown ones are ignored.
+    ///     ids: Only these; unknown ones are ignored. For more than one search among many, `subset` looks them up once.
     ///     fusion: `weighted` or `rrf`.
     ///     weights: Weight of each leg by name, `lexical` and `vector`; only their ratio counts.
     ///     ef_search: Vectors that are kept on a walk over their graph, instead of that of the settings.
@@ -371,9 +405,9 @@ impl HybridIndex {
     ///
     /// Raises:
     ///     DimensionMismatch: The vector is not as wide as the index.
-    ///     InvalidInput: An argument is wrong, or the vector has no direction.
+    ///     InvalidInput: An argument is wrong, the vector has no direction, or the set is of another index.
     #[pyo3(signature = (query=None, vector=None, k=None, *, ids=None, fusion=None, weights=None, ef_search=None,
-                        exact=None, explain=false),
+                        exact=None, explain=None),
            text_signature = "($self, query=None, vector=None, k=10, *, ids=None, fusion='weighted', weights=None, \
                              ef_search=None, exact=None, explain=False)")]
     #[allow(clippy::too_many_arguments, reason = "they are keywords")]
@@ -387,33 +421,36 @@ impl HybridIndex {
         fusion: Option<&Bound<'_, PyAny>>,
         weights: Option<&Bound<'_, PyAny>>,
         ef_search: Option<&Bound<'_, PyAny>>,
-        exact: Option<bool>,
-        explain: bool,
+        exact: Option<&Bound<'_, PyAny>>,
+        explain: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Bound<'py, PyList>> {
         let vector = vector::optional("vector", vector)?;
-        let ids = ids.map(|ids| text::texts("ids", ids)).transpose()?;
-        let ids: Option<Vec<&str>> = ids.as_ref().map(|ids| ids.iter().map(String::as_str).collect());
+        let ids = Given::new(ids)?;
+        let names = ids.names()?;
         let search = core::Search {
             query: query.map(|query| text::text("query", query)).transpose()?,
             vector: vector.as_deref(),
             k: k.map_or(Ok(10), |k| number::count("k", k))?,
-            ids: ids.as_deref(),
+            ids: ids.among(&names),
             fusion: fusion.map_or_else(|| Ok(Fusion::default()), |fusion| text::parsed("fusion", fusion))?,
             weights: mapping::weights(weights)?,
             ef_search: ef(ef_search)?,
-            exact: exact.unwrap_or(false),
-            explain,
+            exact: number::flag_or_none("exact", exact)?,
+            explain: number::flag_or_none("explain", explain)?,
         };
         let answer = door::run(py, || self.read()?.search(&search).map(Answer::new))?;
         answer.into_list(py)
     }
 
-    /// As `search` with the default settings, for several questions at once.
+    /// As `search`, for several questions at once.
     ///
     /// Args:
     ///     queries: Words of each question, or None.
     ///     vectors: A matrix with a row for each question, or a list with a vector or None for each.
     ///     k: Hits wanted for each.
+    ///     ids: Only these, for all questions.
+    ///     ef_search: As for `search`.
+    ///     exact: As for `search`.
     ///
     /// Returns:
     ///     The hits of each question, in order.
@@ -421,15 +458,24 @@ impl HybridIndex {
     /// Raises:
     ///     DimensionMismatch: A vector is not as wide as the index.
     ///     InvalidInput: As for `search`, or the arguments are not equally long.
-    #[pyo3(signature = (queries=None, vectors=None, k=None), text_signature = "($self, queries=None, vectors=None, k=10)")]
+    #[pyo3(signature = (queries=None, vectors=None, k=None, *, ids=None, ef_search=None, exact=None),
+           text_signature = "($self, queries=None, vectors=None, k=10, *, ids=None, ef_search=None, exact=None)")]
+    #[allow(clippy::too_many_arguments, reason = "they are keywords")]
     fn search_many<'py>(
         &self,
         py: Python<'py>,
         queries: Option<&Bound<'_, PyAny>>,
         vectors: Option<&Bound<'_, PyAny>>,
         k: Option<&Bound<'_, PyAny>>,
+        ids: Option<&Bound<'_, PyAny>>,
+        ef_search: Option<&Bound<'_, PyAny>>,
+        exact: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Vec<Bound<'py, PyList>>> {
         let k = k.map_or(Ok(10), |k| number::count("k", k))?;
+        let (ef_search, exact) = (ef(ef_search)?, number::flag_or_none("exact", exact)?);
+        let ids = Given::new(ids)?;
+        let names = ids.names()?;
+        let among = ids.among(&names);
         let vectors = vectors.map(|vectors| vector::vectors("vectors", vectors)).transpose()?;
         let vectors = vectors.map(|rows| rows.into_iter().collect::<PyResult<Vec<_>>>()).transpose()?;
         let queries = queries.map(|queries| text::items("queries", "a list of str", queries)).transpose()?;
@@ -444,10 +490,24 @@ impl HybridIndex {
         };
         let found = door::run(py, || {
             let index = self.read()?;
+            // A list is looked up once for all.
+            let listed = match among {
+                Some(core::Among::Ids(names)) if len > 1 => Some(index.subset(names)),
+                _ => None,
+            };
+            let ids = listed.as_ref().map(core::Among::Set).or(among);
             let mut found = Vec::with_capacity(len);
             for (query, vector) in texts.iter().zip(&vectors) {
                 let vector = vector.as_deref();
-                let search = core::Search { query: *query, vector, k, ..core::Search::default() };
+                let search = core::Search {
+                    query: *query,
+                    vector,
+                    k,
+                    ids,
+                    ef_search,
+                    exact,
+                    ..core::Search::default()
+                };
                 found.push(Answer::new(index.search(&search)?));
             }
             Ok(found)

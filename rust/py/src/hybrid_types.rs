@@ -5,7 +5,7 @@ use crate::convert::number;
 use crate::door;
 use crate::hit::Explanation;
 use crate::record;
-use otolith_core::error::{Error, Result};
+use otolith_core::error::Result;
 use otolith_core::index as core;
 use otolith_core::lexical::Bm25Params;
 use otolith_core::text::Analyzer;
@@ -138,9 +138,7 @@ impl IndexParams {
 /// How many vectors are kept on a walk.
 pub(crate) fn ef(value: Option<&Bound<'_, PyAny>>) -> PyResult<Option<usize>> {
     let Some(value) = value.filter(|value| !value.is_none()) else { return Ok(None) };
-    let ef = number::count("ef_search", value)?;
-    let checked = if ef > 0 { Ok(ef) } else { Err(Error::invalid("ef_search", "must be 1 or more")) };
-    door::quick(value.py(), || checked).map(Some)
+    number::positive("ef_search", value).map(Some)
 }
 
 /// What an insertion did.

@@ -14,6 +14,7 @@ mod facts;
 mod hit;
 mod hybrid;
 mod hybrid_types;
+mod id_set;
 mod maintenance;
 mod outcome;
 mod record;
@@ -104,6 +105,8 @@ mod _core {
     use crate::hybrid::HybridIndex;
     #[pymodule_export]
     use crate::hybrid_types::{IndexHit, IndexParams, Inserted};
+    #[pymodule_export]
+    use crate::id_set::IdSet;
     #[pymodule_export]
     use crate::maintenance::{graph_recall, repair_store, verify_index, verify_rows, verify_store};
     #[pymodule_export]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo bench -p otolith-core --bench vectors -- [rows x width ...] [--only way]      for example 10000x384
+//! cargo bench -p otolith-core --bench vectors -- --among [rows x width ...]           among ids, with a graph
 //! ```
 //!
 //! Rows are random, in clusters, seeded. Recall is the share of the ten best by floats, in f64, among the ten found. One
@@ -11,6 +12,7 @@
 
 use fixedbitset::FixedBitSet;
 use otolith_core::ids::DocId;
+use otolith_core::index::{Among, HybridIndex, IndexParams, Search};
 use otolith_core::lexical::Simd;
 use otolith_core::vector::{UnitRow, VectorSet};
 use std::hint::black_box;
@@ -28,8 +30,63 @@ fn main() {
     let sizes = [(1_000, 384), (10_000, 384), (30_000, 384), (100_000, 384), (10_000, 1_536)];
     let sizes = if asked.is_empty() { sizes.to_vec() } else { asked };
     println!("rows x width        way              p50 µs     p95 µs   recall@10");
+    let among = std::env::args().any(|arg| arg == "--among");
     for (count, width) in sizes {
-        measure(count, width);
+        if among {
+            measure_among(count, width);
+        } else {
+            measure(count, width);
+        }
+    }
+}
+
+/// A `HybridIndex` with a graph is asked among ids: those of a set, and as a list.
+fn measure_among(count: usize, width: usize) {
+    let data = Data::bent(count, width);
+    let params = IndexParams { exact_below: Some(0), ..IndexParams::default() };
+    let mut index = HybridIndex::new(Some(width), params).unwrap();
+    let names: Vec<String> = (0..count).map(|doc| doc.to_string()).collect();
+    for (row, name) in data.rows.chunks_exact(width).zip(&names) {
+        index.insert(name, None, Some(row)).unwrap();
+    }
+    let start = Instant::now();
+    index.compact(&|| false).unwrap();
+    println!("{count} x {width}: compacted in {:.1} s", start.elapsed().as_secs_f64());
+    for percent in [0.1, 1.0, 5.0, 10.0, 15.0, 20.0, 30.0, 50.0, 80.0, 100.0] {
+        for near in [false, true] {
+            let chosen = data.chosen(percent / 100.0, near);
+            let ids: Vec<&str> = chosen.iter().map(|doc| names[*doc as usize].as_str()).collect();
+            let set = index.subset(&ids);
+            let best: Vec<Vec<u32>> = data
+                .questions
+                .iter()
+                .map(|question| data.best_of(question, chosen.iter().copied()))
+                .collect();
+            for (way, ids) in [("a set", Among::Set(&set)), ("a list", Among::Ids(&ids))] {
+                let mut times = vec![Vec::new(); QUESTIONS];
+                let mut common = 0;
+                for _ in 0..PASSES {
+                    common = 0;
+                    for (question, (vector, best)) in data.questions.iter().zip(&best).enumerate() {
+                        let search =
+                            Search { vector: Some(vector), k: K, ids: Some(ids), ..Search::default() };
+                        let start = Instant::now();
+                        let hits = black_box(index.search(&search).unwrap());
+                        times[question].push(start.elapsed());
+                        common += hits.iter().filter(|hit| best.contains(&hit.id.parse().unwrap())).count();
+                    }
+                }
+                let mut medians: Vec<Duration> = times.iter_mut().map(|times| middle(times, 50)).collect();
+                let micros = |time: Duration| time.as_secs_f64() * 1e6;
+                let (p50, p95) = (micros(middle(&mut medians, 50)), micros(middle(&mut medians, 95)));
+                let recall = common as f64 / (K * QUESTIONS) as f64;
+                let label = format!("{percent} % {} by {way}", if near { "of clusters" } else { "of all" });
+                println!(
+                    "{:<18}  {label:<28} {p50:>8.1}  {p95:>9.1}   {recall:.4}",
+                    format!("{count} x {width}")
+                );
+            }
+        }
     }
 }
 
@@ -122,6 +179,8 @@ fn middle(times: &mut [Duration], percent: usize) -> Duration {
 struct Data {
     width: usize,
     rows: Vec<f32>,
+    /// By row, the cluster it is of.
+    clusters: Vec<usize>,
     questions: Vec<Vec<f32>>,
 }
 
@@ -131,13 +190,57 @@ impl Data {
         let centres: Vec<Vec<f32>> =
             (0..CLUSTERS).map(|_| (0..width).map(|_| random.normal()).collect()).collect();
         let mut row = || {
-            let centre = &centres[(random.next() % CLUSTERS as u64) as usize];
-            let row: Vec<f32> = centre.iter().map(|x| x + 0.8 * random.normal()).collect();
+            let cluster = (random.next() % CLUSTERS as u64) as usize;
+            let row: Vec<f32> = centres[cluster].iter().map(|x| x + 0.8 * random.normal()).collect();
+            (UnitRow::new(&row, None).unwrap().into_vec(), cluster)
+        };
+        let questions = (0..QUESTIONS).map(|_| row().0).collect();
+        let (mut rows, mut clusters) = (Vec::with_capacity(count * width), Vec::with_capacity(count));
+        for _ in 0..count {
+            let (row, cluster) = row();
+            rows.extend(row);
+            clusters.push(cluster);
+        }
+        Self { width, rows, clusters, questions }
+    }
+
+    /// Like texts embedded by a model: points of 64 numbers around topics, bent into more; an offset that all share, and noise.
+    fn bent(count: usize, width: usize) -> Self {
+        const LATENT: usize = 64;
+        let random = &mut Random(20_261_002);
+        let mut matrix = |rows: usize, columns: usize, scale: f32| -> Vec<Vec<f32>> {
+            (0..rows).map(|_| (0..columns).map(|_| scale * random.gauss()).collect()).collect()
+        };
+        let (topics, offset) = (matrix(CLUSTERS, LATENT, 1.0), matrix(1, width, 0.7).remove(0));
+        let (straight, inner, outer) =
+            (matrix(LATENT, width, 0.125), matrix(LATENT, LATENT, 0.25), matrix(LATENT, width, 0.125));
+        let times = |place: &[f32], matrix: &[Vec<f32>], out: &mut [f32]| {
+            for (x, row) in place.iter().zip(matrix) {
+                out.iter_mut().zip(row).for_each(|(out, y)| *out += x * y);
+            }
+        };
+        let embed = |place: &[f32], random: &mut Random| {
+            let (mut row, mut bent) = (offset.clone(), vec![0.0; LATENT]);
+            times(place, &straight, &mut row);
+            times(place, &inner, &mut bent);
+            bent.iter_mut().for_each(|x| *x = x.tanh());
+            times(&bent, &outer, &mut row);
+            row.iter_mut().for_each(|x| *x += 1.3 * random.gauss());
             UnitRow::new(&row, None).unwrap().into_vec()
         };
-        let questions = (0..QUESTIONS).map(|_| row()).collect();
-        let rows = (0..count).flat_map(|_| row()).collect();
-        Self { width, rows, questions }
+        let (mut rows, mut clusters) = (Vec::with_capacity(count * width), Vec::with_capacity(count));
+        let mut questions = Vec::new();
+        for doc in 0..count {
+            let cluster = (random.next() % CLUSTERS as u64) as usize;
+            let mut place: Vec<f32> = topics[cluster].iter().map(|x| x + random.gauss()).collect();
+            rows.extend(embed(&place, random));
+            clusters.push(cluster);
+            if doc < QUESTIONS {
+                place.iter_mut().for_each(|x| *x += 0.5 * random.gauss());
+                questions.push(embed(&place, random));
+            }
+        }
+        Self { width, rows, clusters, questions }
     }
 
     fn set(&self) -> VectorSet {
@@ -153,10 +256,28 @@ impl Data {
     }
 
     fn best(&self, question: &[f32]) -> Vec<u32> {
+        self.best_of(question, 0..(self.rows.len() / self.width) as u32)
+    }
+
+    fn best_of(&self, question: &[f32], docs: impl Iterator<Item = u32>) -> Vec<u32> {
         let score = |row: &[f32]| row.iter().zip(question).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum();
-        let mut scores: Vec<(f64, u32)> = self.rows.chunks_exact(self.width).map(score).zip(0..).collect();
+        let row = |doc: u32| &self.rows[doc as usize * self.width..][..self.width];
+        let mut scores: Vec<(f64, u32)> = docs.map(|doc| (score(row(doc)), doc)).collect();
         scores.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         scores[..K].iter().map(|(_, doc)| *doc).collect()
+    }
+
+    /// A share of all rows: random ones, or whole clusters.
+    fn chosen(&self, share: f64, clusters: bool) -> Vec<u32> {
+        let mut random = Random(7);
+        let count = self.clusters.len();
+        let keys: Vec<u64> = (0..count.max(CLUSTERS)).map(|_| random.next()).collect();
+        let mut order: Vec<u32> = (0..count as u32).collect();
+        let key = |doc: u32| keys[if clusters { self.clusters[doc as usize] } else { doc as usize }];
+        order.sort_by_key(|doc| (key(*doc), *doc));
+        order.truncate(((count as f64 * share) as usize).max(K));
+        order.sort_unstable();
+        order
     }
 
     /// What one would write by hand: an inner product in eight lanes for each row, then a selection.
@@ -187,6 +308,10 @@ impl Random {
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ (z >> 31)
+    }
+
+    fn gauss(&mut self) -> f32 {
+        3.0_f32.sqrt() * self.normal()
     }
 
     /// Sum of four uniform numbers: near enough to normal.

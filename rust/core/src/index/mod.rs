@@ -5,14 +5,14 @@ pub(crate) mod disk;
 mod hybrid;
 mod ranking;
 
-pub use hybrid::{Batch, HybridHit, HybridIndex, IndexParams, Inserted, Parts, Search};
+pub use hybrid::{Among, Batch, HybridHit, HybridIndex, IdSet, IndexParams, Inserted, Parts, Search};
 pub(crate) use hybrid::{query_refused, query_row};
 pub use ranking::{Ask, Ranking};
 
 use crate::error::{Error, Result};
 use crate::ids::DocId;
 use crate::lexical::{Bm25Params, DROPPED, LexicalIndex, NewSegment, PreparedDoc, Segment};
-use crate::vector::{Refusal, VectorSegment, VectorSet};
+use crate::vector::{BuiltGraph, GraphJob, Refusal, VectorSegment, VectorSet};
 use fixedbitset::FixedBitSet;
 
 /// Documents with words, vectors, or both. Numbers are given in order of insertion and not reused; the owner may give
@@ -174,12 +174,14 @@ impl Index {
         self.vectors.insert(doc, rows)
     }
 
-    /// Builds the graph over the vectors if there are `least` rows or more, see [`VectorSet::build_graph`].
-    ///
-    /// # Errors
-    /// [`Error::Internal`] when it cannot be built: vectors are compared one by one then.
-    pub(crate) fn build_graph(&mut self, least: usize, stop: &dyn Fn() -> bool) -> Result<bool> {
-        self.vectors.build_graph(least, stop)
+    /// See [`VectorSet::graph_job`].
+    pub(crate) fn graph_job(&self, least: usize) -> GraphJob {
+        self.vectors.graph_job(least)
+    }
+
+    /// See [`VectorSet::put_graph`].
+    pub(crate) fn put_graph(&mut self, built: BuiltGraph) -> bool {
+        self.vectors.put_graph(built)
     }
 
     /// Takes a document out; false when it was not there.

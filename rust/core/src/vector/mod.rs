@@ -20,4 +20,4 @@ pub use row::{MAX_DIM, Refusal, UnitRow};
 pub(crate) use rows::StoredRow;
 pub use search::{Effort, Near, exact_rows, graph_rows};
 pub(crate) use segment::VectorSegment;
-pub use set::VectorSet;
+pub use set::{BuiltGraph, GraphJob, VectorSet};

@@ -98,9 +98,27 @@ impl Rows {
         self.halves.truncate(count * width);
     }
 
+    pub(super) fn copied_codes(&self) -> CopiedCodes {
+        CopiedCodes { codes: self.codes.clone(), scales: self.scales.clone() }
+    }
+
     pub(super) fn view(&self, width: usize) -> Option<RowsView<'_>> {
         let codes = bytemuck::must_cast_slice(&self.codes);
         RowsView::new(width, codes, &self.scales, &self.norms, &self.halves)
+    }
+}
+
+/// Codes of rows, copied.
+#[derive(Debug)]
+pub(super) struct CopiedCodes {
+    codes: Vec<Line>,
+    scales: Vec<f32>,
+}
+
+impl CopiedCodes {
+    /// The rows, of this width.
+    pub(super) fn view(&self, width: usize) -> Option<CodeRows<'_>> {
+        CodeRows::new(width, bytemuck::must_cast_slice(&self.codes), &self.scales)
     }
 }
 

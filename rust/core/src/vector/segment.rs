@@ -141,9 +141,9 @@ impl VectorSegment {
         self.dim
     }
 
-    /// The same with a graph of its rows. A graph of other rows is none.
+    /// The same with a graph of its rows, or of the first of them. A graph of other rows is none.
     pub(crate) fn with_graph(self, graph: Option<Graph>) -> Self {
-        let graph = graph.filter(|graph| graph.len() == self.docs.len());
+        let graph = graph.filter(|graph| graph.len() <= self.docs.len());
         Self { graph, ..self }
     }
 

@@ -3,13 +3,14 @@
 use super::graph::{Builder, Graph};
 use super::half::HalfRow;
 use super::row::Refusal;
-use super::rows::{self, Rows, RowsView, StoredRow};
+use super::rows::{self, CopiedCodes, Rows, RowsView, StoredRow};
 use super::segment::{UNIT, VectorSegment, add_to_sum};
 use crate::error::Result;
 use crate::ids::DocId;
 use crate::sections::Sections;
 use fixedbitset::FixedBitSet;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Unit rows of documents, one or several to a document, all of one width, rounded to half precision.
 ///
@@ -17,6 +18,8 @@ use std::ops::Range;
 /// here, and freed when more than half are dead.
 #[derive(Debug, Default)]
 pub struct VectorSet {
+    /// Another one when rows that are held here were moved: the first rows of two states with the same are the same.
+    order: Order,
     dim: Option<usize>,
     pub(super) segments: Vec<Part>,
     /// The first document that is in no segment.
@@ -168,30 +171,42 @@ impl VectorSet {
         }
     }
 
-    /// Builds the graph of the rows that are held here, as far as it is not there, if there are `least` or more; `stop` is
-    /// asked while it does. What is done by then is kept. True when all is done.
-    ///
-    /// # Errors
-    /// As [`Builder::step`].
-    pub(crate) fn build_graph(&mut self, least: usize, stop: &dyn Fn() -> bool) -> Result<bool> {
-        let Some((rows, _)) = self.own() else { return Ok(true) };
-        let codes = rows.codes();
-        if codes.len() < least {
-            self.graph = None;
-            return Ok(true);
+    /// What the graph of the rows that are held here is built from, if it is not there and there are `least` or more: a copy,
+    /// so that nobody waits for it. Fewer rows have no graph.
+    pub(crate) fn graph_job(&self, least: usize) -> GraphJob {
+        let rows = self.own().map_or(0, |(rows, _)| rows.codes().len());
+        let wanted = rows > 0 && rows >= least;
+        let done = self.graph.as_ref().is_some_and(|graph| graph.len() == rows);
+        let rows = match self.dim {
+            Some(width) if wanted && !done => Some((width, self.rows.copied_codes())),
+            _ => None,
+        };
+        GraphJob { order: self.order, rows, graph: self.graph.clone().filter(|_| wanted) }
+    }
+
+    /// Puts a graph in place; false when rows were moved since the copy was made, or there is a graph of more.
+    pub(crate) fn put_graph(&mut self, built: BuiltGraph) -> bool {
+        let more = |own: &Graph| built.graph.as_ref().is_some_and(|graph| graph.len() < own.len());
+        if built.order != self.order || self.graph.as_ref().is_some_and(more) {
+            return false;
         }
-        if self.graph.as_ref().is_some_and(|graph| graph.len() == codes.len()) {
-            return Ok(true);
-        }
-        let mut builder = Builder::begin(codes, self.graph.as_ref())?;
-        let done = builder.run(stop)?;
-        self.graph = Graph::open(&Sections::in_memory(|out| builder.write(out))?)?;
-        Ok(done)
+        self.graph = built.graph;
+        true
     }
 
     /// The graph of the first of the rows that are held here.
     pub(crate) fn graph(&self) -> Option<&Graph> {
         self.graph.as_ref()
+    }
+
+    /// Rows that graphs lead to, and rows there are; those of documents that are gone are among them.
+    pub fn rows_with_graph(&self) -> (usize, usize) {
+        let parts = self.segments.iter().map(|part| {
+            let rows = part.segment.all().map_or(0, |(_, docs)| docs.len());
+            (part.segment.graph().map_or(0, Graph::len), rows)
+        });
+        let own = (self.graph.as_ref().map_or(0, Graph::len), self.owners.len());
+        parts.chain([own]).fold((0, 0), |(walked, rows), (more, all)| (walked + more, rows + all))
     }
 
     /// The graph of the first rows, in order of their documents: of rows as a file of them would have them.
@@ -299,6 +314,7 @@ impl VectorSet {
 
     fn purge(&mut self) {
         self.graph = None;
+        self.order = Order::default();
         let width = self.dim.unwrap_or(0);
         let mut kept = 0;
         for row in 0..self.owners.len() {
@@ -345,6 +361,53 @@ impl VectorSet {
             Some((at, doc)) => self.segments[at].rows_of(doc),
             None => (self.own().map(|(rows, _)| rows), self.own_span(doc)),
         }
+    }
+}
+
+/// An order of rows that no other set of this process has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Order(u64);
+
+impl Default for Order {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// What the graph of rows in memory is built from: a copy of them.
+#[derive(Debug)]
+pub struct GraphJob {
+    order: Order,
+    /// Their width and their codes; None when there is nothing to build.
+    rows: Option<(usize, CopiedCodes)>,
+    /// Of the first of them.
+    graph: Option<Graph>,
+}
+
+/// A graph that is to be put in its place.
+#[derive(Debug)]
+pub struct BuiltGraph {
+    order: Order,
+    graph: Option<Graph>,
+    /// Whether it is one of all rows that were copied.
+    pub(crate) is_done: bool,
+}
+
+impl GraphJob {
+    /// Builds the graph; `stop` is asked while it does, and what is done by then is given.
+    ///
+    /// # Errors
+    /// [`crate::Error::Internal`] when it cannot be built: vectors are compared one by one then.
+    pub fn run(self, stop: &dyn Fn() -> bool) -> Result<BuiltGraph> {
+        let Self { order, rows, mut graph } = self;
+        let mut is_done = true;
+        if let Some(codes) = rows.as_ref().and_then(|(width, codes)| codes.view(*width)) {
+            let mut builder = Builder::begin(codes, graph.as_ref())?;
+            is_done = builder.run(stop)?;
+            graph = Graph::open(&Sections::in_memory(|out| builder.write(out))?)?;
+        }
+        Ok(BuiltGraph { order, graph, is_done })
     }
 }
 

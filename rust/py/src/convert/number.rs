@@ -12,22 +12,34 @@ const LONGEST_WAIT: f64 = 315_360_000.0;
 
 /// A whole number from 0 up; one beyond what fits counts as the largest that does.
 pub(crate) fn count(field: &str, value: &Bound<'_, PyAny>) -> PyResult<usize> {
-    const WANTED: &str = "a whole number from 0 up";
+    whole(field, "a whole number from 0 up", value)
+}
+
+/// The same from 1 up.
+pub(crate) fn positive(field: &str, value: &Bound<'_, PyAny>) -> PyResult<usize> {
+    const WANTED: &str = "a whole number from 1 up";
+    match whole(field, WANTED, value)? {
+        0 => Err(errors::invalid(value.py(), field, format!("is 0; give {WANTED}"))),
+        number => Ok(number),
+    }
+}
+
+fn whole(field: &str, wanted: &str, value: &Bound<'_, PyAny>) -> PyResult<usize> {
     if value.is_instance_of::<PyBool>() {
-        return Err(errors::wanted(field, WANTED, value));
+        return Err(errors::wanted(field, wanted, value));
     }
     let py = value.py();
     match value.extract::<i64>() {
         Ok(number) => usize::try_from(number)
-            .map_err(|_| errors::invalid(py, field, format!("{number} is negative; give {WANTED}"))),
+            .map_err(|_| errors::invalid(py, field, format!("{number} is negative; give {wanted}"))),
         Err(error) if error.is_instance_of::<PyOverflowError>(py) => {
             if value.gt(0)? {
                 Ok(usize::MAX)
             } else {
-                Err(errors::invalid(py, field, format!("is negative; give {WANTED}")))
+                Err(errors::invalid(py, field, format!("is negative; give {wanted}")))
             }
         }
-        Err(error) if error.is_instance_of::<PyTypeError>(py) => Err(errors::wanted(field, WANTED, value)),
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => Err(errors::wanted(field, wanted, value)),
         Err(error) => Err(error),
     }
 }
@@ -52,12 +64,14 @@ pub(crate) fn real(field: &str, value: &Bound<'_, PyAny>) -> PyResult<f64> {
     })
 }
 
-/// True or False.
+/// True or False, of Python or of NumPy.
 pub(crate) fn flag(field: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
-    value
-        .cast::<PyBool>()
-        .map(PyBoolMethods::is_true)
-        .map_err(|_| errors::wanted(field, "True or False", value))
+    value.extract::<bool>().map_err(|_| errors::wanted(field, "True or False", value))
+}
+
+/// The same, or None: False.
+pub(crate) fn flag_or_none(field: &str, value: Option<&Bound<'_, PyAny>>) -> PyResult<bool> {
+    value.filter(|value| !value.is_none()).map_or(Ok(false), |value| flag(field, value))
 }
 
 /// A span of time in seconds.

@@ -71,6 +71,11 @@ impl DocIds {
         }
     }
 
+    /// An id as it is kept here, if it is.
+    pub(super) fn shared(&self, id: &str) -> Option<Arc<str>> {
+        self.by_id.get_key_value(id).map(|(id, _)| Arc::clone(id))
+    }
+
     fn shared_name(&self, doc: DocId) -> Option<Arc<str>> {
         match doc.index().checked_sub(self.first_own()) {
             Some(at) => self.own.get(at)?.clone(),

@@ -3,8 +3,10 @@
 mod batch;
 mod ids;
 mod saved;
+mod subset;
 
 pub use batch::Batch;
+pub use subset::{Among, IdSet};
 
 use super::{Ask, Index};
 use crate::error::{Error, Result};
@@ -14,7 +16,7 @@ use crate::ids::DocId;
 use crate::lexical::{Bm25Params, DROPPED, Field, PreparedDoc, prepare};
 use crate::sections::Sections;
 use crate::text::{Analyzer, AnalyzerKind, Language, Query};
-use crate::vector::{Effort, MAX_DIM, Refusal, UnitRow, graph_rows};
+use crate::vector::{BuiltGraph, Effort, GraphJob, MAX_DIM, Refusal, UnitRow, graph_rows};
 use fixedbitset::FixedBitSet;
 use ids::DocIds;
 use std::collections::BTreeMap;
@@ -68,8 +70,8 @@ pub struct Search<'a> {
     pub vector: Option<&'a [f32]>,
     /// Most hits wanted.
     pub k: usize,
-    /// Only these ids; unknown ones are ignored.
-    pub ids: Option<&'a [&'a str]>,
+    /// Only these documents.
+    pub ids: Option<Among<'a>>,
     /// How scores are joined.
     pub fusion: Fusion,
     /// What each leg weighs.
@@ -152,6 +154,12 @@ const MIN_DEAD: usize = if cfg!(test) { 8 } else { 1024 };
 /// BM25 and cosine over documents in memory. Ties go to the document inserted first.
 #[derive(Debug)]
 pub struct HybridIndex {
+    /// No other index of this process has it.
+    number: u64,
+    /// How often all documents got other numbers.
+    numberings: u64,
+    /// How many documents were taken out.
+    removals: u64,
     params: IndexParams,
     analyzer: Analyzer,
     index: Index,
@@ -175,6 +183,9 @@ impl HybridIndex {
             ));
         }
         Ok(Self {
+            number: subset::next_number(),
+            numberings: 0,
+            removals: 0,
             params,
             analyzer: Analyzer::new(params.analyzer, params.language),
             index: Index::new(params.bm25, dim),
@@ -259,6 +270,7 @@ impl HybridIndex {
     pub fn remove(&mut self, id: &str) -> bool {
         let Some(doc) = self.ids.remove(id) else { return false };
         self.refused.remove(&doc);
+        self.removals += 1;
         self.index.remove(doc)
     }
 
@@ -271,14 +283,36 @@ impl HybridIndex {
     /// goes on with the graph.
     pub fn compact(&mut self, stop: &dyn Fn() -> bool) -> Result<()> {
         self.give_back()?;
-        let least = self.params.exact_below.or_else(|| self.dim().map(graph_rows)).unwrap_or(0);
-        if self.index.build_graph(least, stop)? { Ok(()) } else { Err(Error::Interrupted) }
+        let built = self.graph_job().run(stop)?;
+        self.put_graph(built).map(drop)
     }
 
-    fn give_back(&mut self) -> Result<()> {
+    /// What the graph is built from. That takes long and needs nothing of the index, which may be searched and changed
+    /// meanwhile.
+    pub fn graph_job(&self) -> GraphJob {
+        let least = self.params.exact_below.or_else(|| self.dim().map(graph_rows)).unwrap_or(0);
+        self.index.graph_job(least)
+    }
+
+    /// Puts a graph in place. False when it does not fit, as the vectors were given other places since its job was made.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] when its job was ended before it was done: what was done is in place, and the next goes on.
+    pub fn put_graph(&mut self, built: BuiltGraph) -> Result<bool> {
+        let is_done = built.is_done;
+        let fits = self.index.put_graph(built);
+        if is_done { Ok(fits) } else { Err(Error::Interrupted) }
+    }
+
+    /// The first part of [`HybridIndex::compact`]: one segment without the dead, whose numbers are given back.
+    ///
+    /// # Errors
+    /// The same, but [`Error::Interrupted`].
+    pub fn give_back(&mut self) -> Result<()> {
         self.check_source()?;
         let (numbers, count) = self.numbers();
         self.index.renumber(&numbers, count)?;
+        self.numberings += 1;
         self.ids.renumber(&numbers);
         let new = |(doc, refused): (DocId, Refusal)| (DocId(numbers[doc.index()]), refused);
         self.refused = std::mem::take(&mut self.refused).into_iter().map(new).collect();
@@ -315,20 +349,16 @@ impl HybridIndex {
     ///
     /// # Errors
     /// [`Error::DimensionMismatch`] for a query vector of another width, [`Error::InvalidInput`] for one without a
-    /// direction.
+    /// direction, or for a set of ids of another index.
     pub fn search(&self, search: &Search<'_>) -> Result<Vec<HybridHit<'_>>> {
         let query = search.query.map(|text| self.analyzer.query(text));
         let vector = search.vector.map(|row| query_row(row, self.index.vectors().dim())).transpose()?;
-        let allowed = search.ids.map(|ids| {
-            let mut allowed = FixedBitSet::with_capacity(self.index.max_doc());
-            allowed.extend(ids.iter().filter_map(|id| self.ids.get(id)).map(DocId::index));
-            allowed
-        });
+        let allowed = search.ids.map(|ids| self.among(ids)).transpose()?;
         let allowed = self.keep_phrases(query.as_ref(), allowed);
         let ask = Ask {
             query: query.as_ref(),
             vector: vector.as_ref(),
-            allowed: allowed.as_ref(),
+            allowed: allowed.as_deref(),
             k: search.k,
             fusion: search.fusion,
             weights: search.weights,
@@ -355,11 +385,15 @@ impl HybridIndex {
     }
 
     /// The allowed documents that hold every word of each phrase: the texts are not here to look for their order.
-    fn keep_phrases(&self, query: Option<&Query>, allowed: Option<FixedBitSet>) -> Option<FixedBitSet> {
+    fn keep_phrases(
+        &self,
+        query: Option<&Query>,
+        allowed: Option<Arc<FixedBitSet>>,
+    ) -> Option<Arc<FixedBitSet>> {
         let phrases = query.map_or(&[][..], |query| &query.phrases[..]);
         phrases.iter().fold(allowed, |allowed, phrase| {
-            let base = allowed.as_ref().unwrap_or_else(|| self.index.live());
-            self.index.lexical().holding_all(&phrase.terms, base).or(allowed)
+            let base = allowed.as_deref().unwrap_or_else(|| self.index.live());
+            self.index.lexical().holding_all(&phrase.terms, base).map(Arc::new).or(allowed)
         })
     }
 

@@ -97,7 +97,7 @@ proptest! {
             ..Search::default()
         };
         let all = index.search(&search).unwrap();
-        let some = index.search(&Search { ids: Some(&ids), ..search }).unwrap();
+        let some = index.search(&Search { ids: Some(Among::Ids(&ids)), ..search }).unwrap();
         let order = |hits: &[HybridHit]| hits.iter().map(|h| h.id.to_string()).collect::<Vec<_>>();
         let kept: Vec<&HybridHit> = all.iter().filter(|h| names.iter().any(|name| **name == *h.id)).collect();
         if mode < 2 {
@@ -111,7 +111,7 @@ proptest! {
                 prop_assert!((hit.score - score).abs() < 1e-6, "{} {}", hit.score, score);
             }
         }
-        let cut = index.search(&Search { ids: Some(&ids), k, ..search }).unwrap();
+        let cut = index.search(&Search { ids: Some(Among::Ids(&ids)), k, ..search }).unwrap();
         prop_assert_eq!(order(&cut), order(&some).into_iter().take(k).collect::<Vec<_>>());
     }
 }
@@ -273,7 +273,7 @@ proptest! {
             k,
             ..Search::default()
         };
-        for search in [search, Search { ids: Some(&ids), ..search }] {
+        for search in [search, Search { ids: Some(Among::Ids(&ids)), ..search }] {
             prop_assert_eq!(index.search(&search).unwrap(), fresh.search(&search).unwrap());
         }
     }
@@ -332,4 +332,32 @@ fn a_graph_of_rows_that_stay_where_they_are_is_kept() {
     loaded.compact(&at_once).unwrap();
     assert!(loaded.remove("7"));
     assert!(matches!(loaded.compact(&at_once), Err(Error::Interrupted)));
+}
+
+#[test]
+fn a_graph_of_the_first_rows_is_saved_with_the_rows_behind_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let params = IndexParams { exact_below: Some(0), ef_search: Some(12), ..IndexParams::default() };
+    let mut index = HybridIndex::new(None, params).unwrap();
+    let put = |index: &mut HybridIndex, n: u8| {
+        let row = [f32::from(n), 1.0, 30.0 - f32::from(n)];
+        index.insert(&n.to_string(), None, Some(&row)).unwrap();
+    };
+    (0..60).for_each(|n| put(&mut index, n));
+    index.compact(&|| false).unwrap();
+    (60..75).for_each(|n| put(&mut index, n));
+    index.save(&folder.path().join("saved")).unwrap();
+    let mut loaded = HybridIndex::load(&folder.path().join("saved")).unwrap();
+    let seen = |index: &HybridIndex| {
+        let query = query_row(&[7.0, 1.0, 3.0], None).unwrap();
+        let near =
+            index.index.vectors().look(&query, 5, None, Effort { ef: Some(12), exact: false }).unwrap();
+        (near.walked, near.compared)
+    };
+    let search = Search { vector: Some(&[7.0, 1.0, 3.0]), ..Search::default() };
+    assert_eq!((seen(&index), seen(&loaded)), ((60, 15), (60, 15)));
+    assert_eq!(loaded.search(&search).unwrap(), index.search(&search).unwrap());
+    // As in memory, the next compaction has the others in it too.
+    loaded.compact(&|| false).unwrap();
+    assert_eq!(seen(&loaded), (75, 0));
 }
