@@ -27,6 +27,7 @@ __all__ = [
     "FilterEffect",
     "Hit",
     "HybridIndex",
+    "IdSet",
     "IndexHit",
     "IndexParams",
     "Inserted",

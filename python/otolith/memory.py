@@ -633,6 +633,7 @@ class Memory(Keeping):
     def status(self) -> Status:
         """The state of the memory, as `otolith status` shows it."""
         info = self._engine.info()
+        index = info.get("index", {})
         home = self._engine.home_embedder()
         ignored = self._settings.ignored_in_short()
         unread = self._vectors.unread_script(self._engine)
@@ -657,6 +658,8 @@ class Memory(Keeping):
             analyzer=info.get("analyzer"),
             unreadable=info.get("unreadable", 0),
             query_cache=self._vectors.cached_queries(),
+            indexed_vectors=index.get("vectors", 0),
+            graph_vectors=index.get("graph_vectors", 0),
             notices=(
                 *(() if ignored is None else (ignored,)),
                 *(of_another_model(mark, count) for mark, count in foreign.items()),

@@ -17,6 +17,7 @@ from ._core import (
     FilterEffect,
     Hit,
     HybridIndex,
+    IdSet,
     IndexHit,
     IndexParams,
     Inserted,
@@ -40,6 +41,7 @@ __all__ = [
     "ForgetReport",
     "Hit",
     "HybridIndex",
+    "IdSet",
     "ImportReport",
     "IndexHit",
     "IndexParams",
@@ -388,6 +390,8 @@ class Status(_Counts):
         unreadable: Rows that could not be read.
         query_cache: Vectors of questions that are kept: `size` of `capacity`, and how many questions found
             theirs (`hits`) or did not (`misses`).
+        indexed_vectors: Vectors that questions are compared with, some of them of records that are gone.
+        graph_vectors: Those of them that a graph leads to; the others are compared one by one.
         notices: What went wrong without stopping anything, newest last; vectors of other models first.
     """
 
@@ -410,6 +414,8 @@ class Status(_Counts):
     analyzer: str | None
     unreadable: int
     query_cache: Mapping[str, int]
+    indexed_vectors: int
+    graph_vectors: int
     notices: tuple[str, ...]
 
 

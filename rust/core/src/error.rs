@@ -84,7 +84,8 @@ pub enum Error {
     },
     /// A vector of the wrong width.
     #[error(
-        "{what} has {found} dimensions, this index has {expected}; use the embedder the vectors were made with"
+        "{what} has {}, this index has {expected}; use the embedder the vectors were made with",
+        dimensions(*found)
     )]
     DimensionMismatch {
         /// Which vector: `query vector`, `vector`.
@@ -169,6 +170,11 @@ pub enum Error {
     /// A panic or a broken invariant inside the engine.
     #[error("internal error: {0}. This is a bug in otolith; please report it with this text")]
     Internal(String),
+}
+
+/// So many dimensions, in words.
+pub(crate) fn dimensions(count: usize) -> String {
+    format!("{count} dimension{}", if count == 1 { "" } else { "s" })
 }
 
 impl Error {

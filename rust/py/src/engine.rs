@@ -657,7 +657,7 @@ impl Engine {
     ///     file_bytes (int, 0 in RAM), analyzer (str), unreadable (int: damaged rows), notices (list of str about those and the index),
     ///     index (dict of int: segments mapped from files, checked: compared with their checksums since the handle was opened,
     ///     damaged: times damage was met and built anew, longest_wait_us: the longest that care of the index kept questions
-    ///     waiting, in microseconds).
+    ///     waiting, in microseconds, vectors: those there are, graph_vectors: those of them that a graph leads to).
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let info = door::run(py, || self.core.info())?;
         facts::info(py, &info)

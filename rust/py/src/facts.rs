@@ -32,6 +32,8 @@ pub(crate) fn info<'py>(py: Python<'py>, info: &Info) -> Facts<'py> {
     index.set_item("checked", info.index.checked)?;
     index.set_item("damaged", info.index.damaged)?;
     index.set_item("longest_wait_us", info.index.longest_wait_us)?;
+    index.set_item("vectors", info.index.vectors)?;
+    index.set_item("graph_vectors", info.index.graph_vectors)?;
     dict.set_item("index", index)?;
     Ok(dict)
 }

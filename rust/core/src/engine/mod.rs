@@ -159,6 +159,10 @@ pub struct IndexInfo {
     pub damaged: u64,
     /// The longest that care of the index kept questions waiting, in microseconds.
     pub longest_wait_us: u64,
+    /// Vectors that a question may be compared with, some of them of records that are gone.
+    pub vectors: usize,
+    /// Those of them that a graph leads to; the others are compared one by one.
+    pub graph_vectors: usize,
 }
 
 impl Engine {
@@ -251,11 +255,13 @@ impl Engine {
     /// # Errors
     /// When the store cannot be read.
     pub fn info(&self) -> Result<Info> {
-        let (unreadable, missing, segments) = {
+        let (unreadable, missing, segments, (graph_vectors, vectors)) = {
             let served = self.served()?;
             let unreadable =
                 served.unreadable().map(|(id, reason)| (id.to_string(), reason.to_owned())).collect();
-            (unreadable, served.missing(), served.members().filter(|member| member.file.is_some()).count())
+            let segments = served.members().filter(|member| member.file.is_some()).count();
+            let vectors = served.index().map_or((0, 0), |index| index.vectors().rows_with_graph());
+            (unreadable, served.missing(), segments, vectors)
         };
         let (checked, damaged) = self.upkeep.watch.counts();
         let longest_wait_us = self.upkeep.longest_wait.load(Ordering::Relaxed);
@@ -270,7 +276,7 @@ impl Engine {
                 unreadable,
                 missing,
                 notices: self.upkeep.notices(),
-                index: IndexInfo { segments, checked, damaged, longest_wait_us },
+                index: IndexInfo { segments, checked, damaged, longest_wait_us, vectors, graph_vectors },
             })
         })
     }
