@@ -100,7 +100,7 @@ bench-store: ## the store against bare redb and the sync floor: 100,000 records,
 	cargo bench -p otolith-core --locked --bench store
 
 build: $(VENV)/.made ## the package, optimised, into .venv
-	@echo "== Build (the first time takes two to three minutes)"
+	@echo "== Build (the first time takes some minutes)"
 	$(BIN)/maturin develop --release --locked --extras all
 
 $(VENV)/.made:

@@ -245,7 +245,7 @@ def test_status(cli: Cli) -> None:
     text = cli("status").out
     assert f"home        {cli.home} (given by OTOLITH_HOME)\n" in text
     assert "records     2\n" in text
-    assert "vectors     1 of 2, 1 pending\n" in text
+    assert "vectors     1 of 2, 1 pending (make them with `otolith embed`)\n" in text
     told = cli("status", "--json").json
     assert told["schema"] == "otolith.status/1"
     assert (told["records"], told["coverage"]["vectorized"], told["trusted"], told["ignored"]) == (
@@ -276,7 +276,9 @@ def test_status_in_front_of_vectors_of_another_embedder(cli: Cli) -> None:
     answer = cli("status", env={"OTOLITH_EMBEDDER": "hash:32"})
     assert "            2 vectors of another model: hash:16\n" in answer.out
     assert all(line[11] == " " and line[12] != " " for line in answer.out.splitlines()), answer.out
-    assert answer.err.count("or make all vectors anew with `otolith reindex`") == 1
+    assert answer.err.count("with `otolith reindex`") == 1
+    assert "otolith embed" not in answer.out
+    assert cli("doctor", env={"OTOLITH_EMBEDDER": "hash:32"}).out.count("with `otolith reindex`") == 1
     asked = cli("recall", "one", env={"OTOLITH_EMBEDDER": "hash:32"})
     assert asked.err.count("not of hash:32") == 1
     assert "vector did not run (see the warning above)" in asked.err

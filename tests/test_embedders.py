@@ -319,7 +319,7 @@ def test_python_specs_that_cannot_be_had(module: str) -> None:
         ([0.0, 0.0], "zeros"),
         ([float("nan"), 1.0], "NaN"),
         ([float("inf"), 1.0], "infinity"),
-        ([1.0], "1 dimensions, expected 2"),
+        ([1.0], "has 1 dimension, expected 2"),
         ([1.0, 2.0, 3.0], "3 dimensions, expected 2"),
         ([[1.0, 2.0]], "shape"),
         ([], "shape"),

@@ -194,3 +194,42 @@ def test_a_memory_builds_its_graph_when_it_is_compacted(tmp_path: Path) -> None:
         assert report.ok
         assert report.graph_recall is not None
         assert report.graph_recall >= 0.95
+        status = memory.status()
+        assert (status.graph_vectors, status.indexed_vectors) == (WIDE_ROWS, WIDE_ROWS + 1)
+    for command in ("status", "doctor"):
+        told = otolith(home, command)
+        assert f"a graph over {WIDE_ROWS}, 1 compared one by one (`otolith verify` measures" in told, told
+
+
+def otolith(home: Path, *arguments: str) -> str:
+    """What a command says on stdout."""
+    words = [sys.executable, "-m", "otolith", "--home", str(home), *arguments]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+def test_vectors_that_wait_for_their_graph_are_told(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    wide_memory(home, clustered(WIDE_ROWS, WIDE))
+    assert "graph" not in otolith(home, "status")
+    assert f"{WIDE_ROWS} vectors have no graph yet" in otolith(home, "doctor")
+    otolith(home, "compact")
+    assert "have no graph" not in otolith(home, "doctor")
+
+
+def test_a_graph_file_that_is_gone_costs_the_graph_alone(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    wide_memory(home, clustered(WIDE_ROWS, WIDE))
+    otolith(home, "compact")
+    (graph,) = home.glob("index/*/graph-*")
+    graph.unlink()
+    segments = {path.name for path in home.glob("index/*/seg-*")}
+    assert graph.name in otolith(home, "doctor")
+    with Memory.open(home, embedder=None) as memory:
+        problems = memory.verify().problems
+        assert len(problems) == 1
+        assert graph.name in problems[0].detail
+        assert "otolith compact" in problems[0].detail
+        assert memory.verify().ok
+    otolith(home, "compact")
+    assert len(list(home.glob("index/*/graph-*"))) == 1
+    assert {path.name for path in home.glob("index/*/seg-*")} == segments

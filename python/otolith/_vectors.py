@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .config import Settings
     from .embedders.base import Embedder, Row, Vector
 
-__all__ = ["Attached", "Chosen", "Question", "Vectors", "of_another_model", "rows_for"]
+__all__ = ["Attached", "Chosen", "Question", "Vectors", "is_told", "of_another_model", "rows_for"]
 
 logger = logging.getLogger("otolith")
 logger.addHandler(logging.NullHandler())
@@ -36,6 +36,7 @@ QUERY_SECONDS = 5.0
 """What a search may spend on the vector of its question."""
 
 _CONFIGURE = "set one with `otolith config set embedder openai:MODEL` or OTOLITH_EMBEDDER"
+_HOME_OF = "the vectors of this home are of {}"
 _ANOTHER = "open it with that embedder, or make all vectors anew with `otolith reindex`"
 # After a failure that took this long, writes and searches leave the embedder alone for a while.
 _SLOW_FAILURE = 0.5
@@ -432,7 +433,12 @@ class Vectors:
         home = self._engine.home_embedder()
         if home is None or home[0] == now.fingerprint:
             return None
-        return f"the vectors of this home are of {home[0]}, not of {now.fingerprint}; {_ANOTHER}"
+        return f"{_HOME_OF.format(home[0])}, not of {now.fingerprint}; {_ANOTHER}"
+
+
+def is_told(mark: str, notices: Sequence[str]) -> bool:
+    """Whether one of the notices says that the home is of this model, with what to do about it."""
+    return any(_HOME_OF.format(mark) in notice for notice in notices)
 
 
 def of_another_model(mark: str, count: int) -> str:

@@ -9,6 +9,7 @@ from otolith.cli._command import command as make
 from otolith.cli._invocation import Invocation
 from otolith.cli._open import settings_of
 from otolith.cli._text import counted
+from otolith.cli.status_command import graphed
 from otolith.exceptions import OtolithError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def _rows(diagnosis: "Diagnosis") -> list[tuple[str, str]]:
                 f"{counted(census['vectors'], 'vector')}, {status.file_bytes} bytes for about "
                 f"{census['payload_bytes']} of content",
             ),
-            ("vectors", f"{status.coverage.vectorized} of {status.coverage.total}"),
+            ("vectors", f"{status.coverage.vectorized} of {status.coverage.total}{graphed(status)}"),
             ("embedder", f"{status.embedder or 'none'} ({status.embedder_source}){_asked(diagnosis)}"),
         ]
     if diagnosis.disk is not None:

@@ -31,9 +31,26 @@ def command(invocation: Invocation) -> None:
         return
     for name, value in _rows(status, settings):
         invocation.data(f"{name:<11} {value}".rstrip())
+    from otolith._vectors import is_told, of_another_model
+
+    # The same with the number of vectors, which has a line of its own.
+    twice = {
+        of_another_model(mark, count)
+        for mark, count in status.foreign_vectors.items()
+        if is_told(mark, status.notices)
+    }
     for notice in status.notices:
-        if notice not in invocation.warned:
+        if notice not in invocation.warned and notice not in twice:
             invocation.note(f"notice: {notice}")
+
+
+def graphed(status: "Status") -> str:
+    """Returns how many vectors have a graph, and who says what it finds; nothing when none has."""
+    if not status.graph_vectors:
+        return ""
+    alone = status.indexed_vectors - status.graph_vectors
+    others = f", {alone} compared one by one" if alone else ""
+    return f"; a graph over {status.graph_vectors}{others} (`otolith verify` measures what it finds)"
 
 
 def _rows(status: "Status", settings: "Settings") -> list[tuple[str, str]]:
@@ -43,6 +60,11 @@ def _rows(status: "Status", settings: "Settings") -> list[tuple[str, str]]:
         count = getattr(coverage, name)
         if count:
             vectors += f", {count} {name.replace('_', ' ')}"
+    # An embedder that the home is not of makes none for it; what to do then is said by a warning.
+    is_other = status.home_embedder not in (None, status.fingerprint)
+    if status.embedder is not None and not is_other and coverage.pending + coverage.stale:
+        vectors += " (make them with `otolith embed`)"
+    vectors += graphed(status)
     rows = [("home", f"{status.home} ({HOME_SOURCES[settings.home_source]})")]
     if settings.home_file.exists():
         trust = "trusted" if settings.trusted else "not trusted; `otolith config show` says what is ignored"
@@ -54,7 +76,7 @@ def _rows(status: "Status", settings: "Settings") -> list[tuple[str, str]]:
     for looked_at in status.embedder_tried if status.embedder is None else ():
         rows.append(("", looked_at))
     if status.home_embedder is not None:
-        rows.append(("made with", f"{status.home_embedder}, {status.home_dim} dimensions"))
+        rows.append(("made with", f"{status.home_embedder}, {counted(status.home_dim or 0, 'dimension')}"))
     rows.append(
         (
             "store",

@@ -194,7 +194,7 @@ def checked_row(raw: object, width: int | None) -> Row:
 
 def misfit(found: int, expected: int) -> Misfit:
     """The reason for a row of another width."""
-    return Misfit(f"has {found} dimensions, expected {expected}")
+    return Misfit(f"has {found} dimension{'' if found == 1 else 's'}, expected {expected}")
 
 
 def stack(rows: Iterable[Row], width: int | None) -> NDArray[np.float32]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from otolith import config
 from otolith._core import FORMAT_VERSION, SCHEMA_VERSION, __version__, holder
-from otolith._vectors import GIVEN, QUERY_SECONDS, of_another_model
+from otolith._vectors import GIVEN, QUERY_SECONDS, is_told, of_another_model
 from otolith.exceptions import EmbedderError, OtolithError
 from otolith.records import Keeper, Status, _Counts
 
@@ -35,6 +35,8 @@ _FULL = 64 << 20
 _NEARLY_FULL = 512 << 20
 # A store that was just filled takes up to 1.4 times its content, a young one a few MiB more.
 _LOOSE, _SMALL = 2.5, 32 << 20
+# Numbers of vectors, at a byte each, from which on a segment has a graph.
+_UNGRAPHED = 8 << 20
 _TOLD_ROWS = 20
 _QUESTION = "Is the embedder there?"
 
@@ -225,7 +227,16 @@ def _of_store(memory: Memory, status: Status, census: Mapping[str, Any]) -> Iter
             f"{coverage.dimension_mismatches} records were given vectors of another width",
             "make them anew with `otolith reindex`",
         )
+    alone = status.indexed_vectors - status.graph_vectors
+    if (status.home_dim or 0) * alone >= _UNGRAPHED:
+        yield Finding(
+            "note",
+            f"{alone} vectors have no graph yet and are compared one by one with every question",
+            "a process that stays open builds it, or `otolith compact`",
+        )
     for mark, count in status.foreign_vectors.items():
+        if is_told(mark, status.notices):
+            continue
         what, _, advice = of_another_model(mark, count).partition("; ")
         yield Finding("note" if mark.startswith(GIVEN) else "warning", what, advice)
     unread = memory._vectors.unread_script(memory._engine)
@@ -258,7 +269,7 @@ def _asked(memory: Memory) -> tuple[str | None, list[Finding]]:
         what, _, advice = str(error).partition("; ")
         told = Finding("error", f"embedder: {what}", advice or "look at embedder and embedder_url")
         return "does not answer", [told]
-    return f"answers with {len(vector)} dimensions", []
+    return f"answers with {len(vector)} dimension{'' if len(vector) == 1 else 's'}", []
 
 
 def _of_access(home: Path) -> Iterator[Finding]:
