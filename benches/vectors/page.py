@@ -102,7 +102,7 @@ def _filtered(figures: Figures, group: dict[str, Any]) -> Iterator[list[str]]:
             f"{share:.1%}",
             *(micros(figures.value(metric, field, **where)) for metric, field in ways),
             f"{figures.least('filtered', 'recall', **where):.4f}",
-            number(prepared),
+            "" if prepared is None else number(prepared),
         ]
 
 

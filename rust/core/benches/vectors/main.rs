@@ -223,9 +223,13 @@ impl Data {
             let (mut row, mut bent) = (offset.clone(), vec![0.0; LATENT]);
             times(place, &straight, &mut row);
             times(place, &inner, &mut bent);
-            bent.iter_mut().for_each(|x| *x = x.tanh());
+            for x in &mut bent {
+                *x = x.tanh();
+            }
             times(&bent, &outer, &mut row);
-            row.iter_mut().for_each(|x| *x += 1.3 * random.gauss());
+            for x in &mut row {
+                *x += 1.3 * random.gauss();
+            }
             UnitRow::new(&row, None).unwrap().into_vec()
         };
         let (mut rows, mut clusters) = (Vec::with_capacity(count * width), Vec::with_capacity(count));
@@ -236,7 +240,9 @@ impl Data {
             rows.extend(embed(&place, random));
             clusters.push(cluster);
             if doc < QUESTIONS {
-                place.iter_mut().for_each(|x| *x += 0.5 * random.gauss());
+                for x in &mut place {
+                    *x += 0.5 * random.gauss();
+                }
                 questions.push(embed(&place, random));
             }
         }
