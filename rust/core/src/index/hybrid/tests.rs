@@ -350,8 +350,11 @@ fn a_graph_of_the_first_rows_is_saved_with_the_rows_behind_it() {
     let mut loaded = HybridIndex::load(&folder.path().join("saved")).unwrap();
     let seen = |index: &HybridIndex| {
         let query = query_row(&[7.0, 1.0, 3.0], None).unwrap();
-        let near =
-            index.index.vectors().look(&query, 5, None, Effort { ef: Some(12), exact: false }).unwrap();
+        let near = index
+            .index
+            .vectors()
+            .look(&query, 5, None, Effort { ef: Some(12), exact_below: Some(0), ..Effort::default() })
+            .unwrap();
         (near.walked, near.compared)
     };
     let search = Search { vector: Some(&[7.0, 1.0, 3.0]), ..Search::default() };
