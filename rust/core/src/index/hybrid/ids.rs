@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::ids::DocId;
 use crate::lexical::{DROPPED, Names};
+use crate::prefetch::prefetch;
 use crate::sections::{Numbers, SectionName, SectionWriter, Sections};
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
@@ -69,6 +70,16 @@ impl DocIds {
             Some(at) => self.own.get(at)?.as_deref(),
             None => self.saved.as_ref()?.name(doc),
         }
+    }
+
+    /// Asks for the memory of the names of some documents: each lies behind two numbers, and in an index of a hundred thousand
+    /// none of them is in the cache. Waiting for one at a time took a tenth of a short question.
+    pub(super) fn fetch(&self, docs: impl Iterator<Item = DocId> + Clone) {
+        let Some(saved) = &self.saved else { return };
+        docs.clone().for_each(|doc| prefetch(&saved.ranks, doc.index()));
+        let ranks = docs.filter_map(|doc| saved.ranks.get(doc.index()));
+        ranks.clone().for_each(|rank| saved.names.fetch_end(*rank));
+        ranks.for_each(|rank| saved.names.fetch_name(*rank));
     }
 
     /// An id as it is kept here, if it is.

@@ -372,6 +372,7 @@ impl HybridIndex {
         let mut ranking = self.index.rank(&ask).map_err(query_refused)?;
         let scored = std::mem::take(&mut ranking.scored);
         let best = fusion::select(scored, search.k, ranking.order(|doc| doc));
+        self.ids.fetch(best.iter().map(|scored| scored.raw.doc));
         let mut hits = Vec::with_capacity(best.len());
         hits.extend(best.iter().filter_map(|scored| {
             Some(HybridHit {

@@ -96,8 +96,10 @@ impl<'i, 'q> Question<'i, 'q> {
         let mut terms: Vec<Planned<'q>> = Vec::with_capacity(query.terms.len());
         let mut postings = Vec::with_capacity(query.terms.len() * parts.len());
         let mut doc_freqs = 0;
-        for asked in query.terms.iter().filter(|term| (MIN_WEIGHT..=MAX_WEIGHT).contains(&term.weight)) {
-            let term = Term::new(&asked.term);
+        let all = query.terms.iter().filter(|term| (MIN_WEIGHT..=MAX_WEIGHT).contains(&term.weight));
+        let all: Vec<_> = all.map(|asked| (asked, Term::new(&asked.term))).collect();
+        all.iter().for_each(|(_, term)| parts.iter().for_each(|part| part.fetch(term)));
+        for (asked, term) in all {
             let mut doc_freq = 0;
             for part in &parts {
                 let (list, live) = part.find(&term).unwrap_or_default();

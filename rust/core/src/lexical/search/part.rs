@@ -4,6 +4,7 @@ use crate::ids::DocId;
 use crate::lexical::delta::Delta;
 use crate::lexical::segment::{Names, Postings, Segment};
 use crate::lexical::tombstones::Tombstones;
+use crate::prefetch::prefetch;
 use fixedbitset::FixedBitSet;
 
 /// Documents that follow each other in the numbering of an index.
@@ -100,12 +101,22 @@ impl<'i> Part<'i> {
         list.any(|doc| sieve.passes(doc))
     }
 
+    /// Asks for the memory that [`Part::find`] reads first.
+    pub(super) fn fetch(&self, term: &Term<'_>) {
+        if let Words::Segment(segment, _) = self.words {
+            segment.names().fetch_slot(term.hash);
+        }
+    }
+
     /// The documents of a term, and how many of them are live. None when no document holds it.
     pub(super) fn find(&self, term: &Term<'_>) -> Option<(Postings<'i>, u32)> {
         match self.words {
             Words::Segment(segment, tombstones) => {
                 let rank = segment.names().rank(term.text.as_bytes(), term.hash)?;
                 let postings = segment.postings(rank);
+                // They are read when all terms are found.
+                prefetch(postings.docs, 0);
+                prefetch(postings.tfs, 0);
                 Some((postings, postings.doc_freq.saturating_sub(tombstones.doc_freq(rank))))
             }
             Words::Delta(delta) => {

@@ -7,6 +7,7 @@
 //! | slot | `u32`: rank + 1 at the place that the lower bits of xxh3-64 of the name give, or the next free one; 0 is free |
 
 use crate::error::Result;
+use crate::prefetch::prefetch;
 use crate::sections::{Numbers, SectionName, SectionWriter, Sections};
 use std::io::{self, Write};
 use std::ops::Range;
@@ -57,6 +58,23 @@ impl Names {
         match (ends.get(rank as usize), ends.get(rank as usize + 1)) {
             (Some(&start), Some(&end)) => self.text.get(start as usize..end as usize).unwrap_or_default(),
             _ => &[],
+        }
+    }
+
+    /// Asks for the memory that [`Names::rank`] reads first.
+    pub(crate) fn fetch_slot(&self, hash: u64) {
+        prefetch(&self.slots, hash as usize & (self.slots.len() - 1));
+    }
+
+    /// Asks for the memory that tells where a name lies.
+    pub(crate) fn fetch_end(&self, rank: u32) {
+        prefetch(&self.ends, rank as usize);
+    }
+
+    /// Asks for the memory of a name.
+    pub(crate) fn fetch_name(&self, rank: u32) {
+        if let Some(start) = self.ends.get(rank as usize) {
+            prefetch(&self.text, *start as usize);
         }
     }
 
