@@ -141,14 +141,15 @@ impl Index {
         sums: &Sums,
         best: &[ScoredDoc],
     ) -> Vec<Likely> {
-        let mut words = best.iter().peekable();
+        let mut words: Vec<ScoredDoc> =
+            reach.found.iter().map(|(doc, _)| ScoredDoc { doc: *doc, score: 0.0 }).collect();
+        question.score_all(&mut words);
+        let near = reach.found.iter().zip(&words).map(|((doc, near), words)| {
+            let bm25 = self.texts.contains(doc.index()).then_some(words.score);
+            Likely::new(*doc, bm25, Some(*near), sums)
+        });
         let mut likely = Vec::with_capacity(reach.found.len() + best.len());
-        for (doc, near) in &reach.found {
-            while words.next_if(|found| found.doc < *doc).is_some() {}
-            let known = words.peek().filter(|found| found.doc == *doc).map(|found| found.score);
-            let score = || self.texts.contains(doc.index()).then(|| question.score(*doc));
-            likely.push(Likely::new(*doc, known.or_else(score), Some(*near), sums));
-        }
+        likely.extend(near);
         likely.extend(self.likely_by_words(reach, sums, best));
         likely
     }

@@ -223,8 +223,8 @@ impl<'i, 'q> Question<'i, 'q> {
         held.filter(|(_, list)| list.doc_freq > 0).map(|(gain, list)| Cursor::new(gain, list)).collect()
     }
 
-    /// Gives documents their scores, each summed up in canonical order.
-    fn score_all(&self, found: &mut [ScoredDoc]) {
+    /// Gives documents their scores, each summed up in canonical order; puts them in order of their numbers.
+    pub(crate) fn score_all(&self, found: &mut [ScoredDoc]) {
         found.sort_unstable_by_key(|found| found.doc);
         let mut found = found.iter_mut().peekable();
         for (part, at) in self.parts.iter().zip(0..) {
