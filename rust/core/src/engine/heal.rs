@@ -48,7 +48,7 @@ impl Engine {
             match checked {
                 Ok(true) => whole.push(name.clone()),
                 Ok(false) => return Ok(()),
-                Err(damage) => return self.heal(&[name], &damage.to_string()),
+                Err(damage) => return self.heal(&[name], &wrong_with(&damage)),
             }
         }
         if whole.is_empty() {
@@ -92,7 +92,7 @@ impl Engine {
             }
             _ => Vec::new(),
         };
-        self.heal(&named, &damage.to_string())
+        self.heal(&named, &wrong_with(damage))
     }
 
     /// Goes on without the segments `bad`: with the newest index on disk if another process has made one without them,
@@ -279,4 +279,12 @@ fn newest_is_without(directory: &Directory, bad: &[&String]) -> bool {
             newest.manifest.segments.iter().flat_map(|entry| [Some(&entry.file), entry.graph.as_ref()]);
         files.all(|file| !file.is_some_and(|file| bad.iter().any(|name| **name == file.name)))
     })
+}
+
+/// What is wrong with a file of the index. The error's own words advise what only a store needs.
+pub(super) fn wrong_with(damage: &Error) -> String {
+    match damage {
+        Error::StoreCorrupt { path, detail } => format!("{}: {detail}", path.display()),
+        other => other.to_string(),
+    }
 }

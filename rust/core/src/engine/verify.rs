@@ -1,6 +1,7 @@
 //! Whether the copy in memory is the one that the store gives.
 
 use super::Engine;
+use super::heal::wrong_with;
 use super::served::{self, Served};
 use crate::error::Result;
 use crate::ids::DocId;
@@ -30,15 +31,16 @@ impl Engine {
     /// When the store cannot be read.
     pub fn verify_index(&self) -> Result<Vec<Problem>> {
         if let Some(damage) = self.index_damage() {
+            let wrong = wrong_with(&damage);
             let detail = if self.options.read_only {
-                format!("{damage}; open the memory writable once to build the index anew")
+                format!("{wrong}; open the memory writable once to build the index anew")
             } else if self.went_on_without_graph(&damage)? {
                 format!(
-                    "{damage}; vectors are compared one by one until `otolith compact` builds the graph anew"
+                    "{wrong}; vectors are compared one by one until `otolith compact` builds the graph anew"
                 )
             } else {
                 self.rebuild()?;
-                format!("{damage}; the index was built anew")
+                format!("{wrong}; the index was built anew")
             };
             return Ok(vec![Problem {
                 kind: ProblemKind::Index,

@@ -98,7 +98,11 @@ impl<'i, 'q> Question<'i, 'q> {
         let mut doc_freqs = 0;
         let all = query.terms.iter().filter(|term| (MIN_WEIGHT..=MAX_WEIGHT).contains(&term.weight));
         let all: Vec<_> = all.map(|asked| (asked, Term::new(&asked.term))).collect();
-        all.iter().for_each(|(_, term)| parts.iter().for_each(|part| part.fetch(term)));
+        for (_, term) in &all {
+            for part in &parts {
+                part.fetch(term);
+            }
+        }
         for (asked, term) in all {
             let mut doc_freq = 0;
             for part in &parts {
