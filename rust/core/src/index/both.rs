@@ -110,7 +110,7 @@ impl Index {
                 continue;
             }
             if left.is_some_and(|left| left >= bar) {
-                likely.extend(self.likely_without_text(vector, ask, &reach, &sums)?);
+                likely.extend(self.likely_without_text(vector, ask, &reach, (&sums, bar))?);
             }
             let words = words_needed(bar, left, sums.weight) * f64::from(bm25_best);
             let mut found = question.above(words as f32, MOST_WORDS.max(ask.k), ask.allowed);
@@ -176,7 +176,7 @@ impl Index {
         vector: &UnitRow,
         ask: &Ask<'_>,
         reach: &Reach,
-        sums: &Sums,
+        (sums, bar): (&Sums, f64),
     ) -> Result<Vec<Likely>, Refusal> {
         if self.texts.is_superset(&self.live) {
             return Ok(Vec::new());
@@ -186,8 +186,21 @@ impl Index {
         if let Some(allowed) = ask.allowed {
             without.intersect_with(allowed);
         }
-        let near = self.vectors.reach(vector, NEAREST.max(2 * ask.k), Some(&without), ask.effort)?;
-        let near = near.into_iter().flat_map(|near| near.found);
+        // As deep as one of them could still be in the answer: there are few, or they are the answer.
+        let mut depth = NEAREST.max(2 * ask.k);
+        let near = loop {
+            let Some(near) = self.vectors.reach(vector, depth, Some(&without), ask.effort)? else {
+                return Ok(Vec::new());
+            };
+            let mut least: Vec<f64> =
+                near.found.iter().map(|(_, near)| sums.between(None, Some(*near)).0).collect();
+            least.sort_unstable_by(|a, b| b.total_cmp(a));
+            let bar = least.get(ask.k - 1).map_or(bar, |own| own.max(bar));
+            if near.rest.is_none_or(|rest| sums.of(None, Some(rest)) < bar) {
+                break near.found.into_iter();
+            }
+            depth = depth.saturating_mul(4);
+        };
         let new = near.filter(|(doc, _)| reach.found.binary_search_by_key(doc, |(doc, _)| *doc).is_err());
         Ok(new.map(|(doc, near)| Likely::new(doc, None, Some(near), sums)).collect())
     }

@@ -126,3 +126,38 @@ fn the_best_are_those_of_all_sums() {
     }
     assert!(fewer > 100, "{fewer} of 300 questions were answered from a tenth of the documents");
 }
+
+#[test]
+fn documents_without_text_are_found_behind_thousands_of_nearer_ones() {
+    let random = &mut Random(3);
+    let analyzer = Analyzer::new(AnalyzerKind::Plain, Language::Off);
+    let mut index = Index::new(Bm25Params::default(), Some(16));
+    for number in 0..3_200_u32 {
+        let text = if number == 0 { "needle" } else { "hay" };
+        let text = (number < 2_400).then(|| prepare(&analyzer, &[Field { text, weight_halves: 2 }]));
+        let doc = index.add(text.as_ref()).unwrap();
+        let mut row = random.row(0.0).iter().map(|x| 0.2 * x).collect::<Vec<_>>();
+        row[3] += if number < 2_400 { 3.0 } else { 1.0 };
+        index.set_vectors(doc, &[&row]).unwrap();
+    }
+    let query = analyzer.query("needle");
+    let mut row = vec![0.0; 16];
+    row[3] = 1.0;
+    let vector = UnitRow::new(&row, None).unwrap();
+    let ask = Ask {
+        query: Some(&query),
+        vector: Some(&vector),
+        allowed: None,
+        k: 100,
+        fusion: Fusion::Weighted,
+        weights: Weights::default(),
+        effort: Effort::default(),
+        centred: false,
+    };
+    let expected = naive(&index, &query, &vector, &ask, &|scored| scored.raw.doc.0);
+    let mut ranking = index.rank(&ask).unwrap();
+    let scored = std::mem::take(&mut ranking.scored);
+    let found = fusion::select(scored, ask.k, ranking.order(|doc| doc));
+    let numbers = |all: &[Scored]| all.iter().map(|one| one.raw.doc.0).collect::<Vec<_>>();
+    assert_eq!(numbers(&found), numbers(&expected));
+}

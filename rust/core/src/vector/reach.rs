@@ -66,10 +66,13 @@ impl VectorSet {
             table.look_through(&query, allowed, at, &mut pool);
         }
         let mut rest = Some(pool.close()).filter(|least| *least > f32::NEG_INFINITY);
-        // A walk that keeps fewer than there are may have passed by what is no nearer than its last.
-        if walked.len() >= ef {
-            let last = walked.iter().map(|found| found.0).fold(f32::INFINITY, f32::min);
-            rest = Some(rest.map_or(last, |rest| rest.max(last)));
+        // A walk that keeps fewer than there are may have passed by what is no nearer than its last; each of its own.
+        for table in 0..tables.len() as u32 {
+            let own = walked.iter().filter(|found| found.1 == table).map(|found| found.0);
+            if own.clone().count() >= ef {
+                let last = own.fold(f32::INFINITY, f32::min);
+                rest = Some(rest.map_or(last, |rest| rest.max(last)));
+            }
         }
         pool.found.extend_from_slice(&walked);
         let found = documents(&tables, &query, &pool.found);

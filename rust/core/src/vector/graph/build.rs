@@ -11,6 +11,7 @@ use super::twins::Twins;
 use super::{Graph, MAX_ROWS};
 use crate::error::{Error, Result};
 use crate::sections::SectionWriter;
+use std::cell::Cell;
 use std::io::{self, Write};
 
 /// Rows that the crate builds the graph of. It takes twice as long for a row of so many as [`append`] does, and nine times
@@ -104,8 +105,14 @@ impl<'a> Builder<'a> {
         goes_on: &mut dyn FnMut(usize, usize) -> bool,
     ) -> Result<bool> {
         const STEP: usize = if cfg!(test) { 50 } else { 1_000 };
+        // Who asks for a signal takes it away: it is told once.
+        let stopped = Cell::new(false);
+        let stop = || {
+            stopped.set(stopped.get() || stop());
+            stopped.get()
+        };
         loop {
-            let all_done = self.step(STEP, stop)?;
+            let all_done = self.step(STEP, &stop)?;
             let (done, all) = self.progress();
             let goes_on = goes_on(done, all);
             if all_done {
