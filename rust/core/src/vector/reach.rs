@@ -120,3 +120,44 @@ fn documents(tables: &[Table<'_>], query: &Query8, candidates: &[Candidate]) -> 
     });
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Builder, Graph, VectorSegment};
+    use super::*;
+    use crate::sections::Sections;
+
+    #[test]
+    fn what_is_left_is_below_the_last_of_the_nearest_graph() {
+        // All rows of the first segment are nearer than any of the second.
+        let mut set = VectorSet::new(Some(8));
+        for base in [0.0_f32, 4.0] {
+            let mut part = VectorSet::new(Some(8));
+            for doc in 0..1_200_u32 {
+                let turn = doc as f32 * 2e-4;
+                part.insert(DocId(doc), &[&[1.0, base + turn, turn * turn, 0.0, 0.0, 0.0, 0.0, 0.0]])
+                    .unwrap();
+            }
+            let sections = Sections::in_memory(|out| {
+                VectorSegment::write(out, part.dim(), 1_200, |doc| part.rows_of(doc))
+            });
+            let segment = VectorSegment::open(&sections.unwrap()).unwrap().unwrap();
+            let graph = {
+                let mut builder = Builder::begin(segment.codes().unwrap(), None).unwrap();
+                assert!(builder.run(&|| false).unwrap());
+                let sections = Sections::in_memory(|out| builder.write(out)).unwrap();
+                Graph::open(&sections).unwrap().unwrap()
+            };
+            let segment = segment.with_graph(Some(graph));
+            set.add_segment(Some(segment), 1_200, &FixedBitSet::with_capacity(1_200)).unwrap();
+        }
+        let query = UnitRow::new(&[1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0], None).unwrap();
+        let reach = set.reach(&query, 100, None, Effort::default()).unwrap().unwrap();
+        assert_eq!(reach.walked, 2_400);
+        let left = set.cosines(&query, None, 2_400).unwrap();
+        let is_found = |doc: u32| reach.found.iter().any(|(found, _)| found.0 == doc);
+        let best = (0..2_400).filter(|doc| !is_found(*doc)).map(|doc| left[doc as usize]);
+        let best = best.fold(f32::NEG_INFINITY, f32::max);
+        assert!(reach.rest.is_some_and(|rest| rest >= best), "{:?} is below {best}", reach.rest);
+    }
+}
