@@ -5,7 +5,7 @@
 //! take them to do it for themselves, in memory.
 
 use super::Engine;
-use super::heal::graph_lost;
+use super::heal::{graph_lost, wrong_with};
 use super::served::{self, Behind, Lag, Member, Position, Segment, SegmentBuilder, Served, Snapshot, State};
 use super::upkeep::{FLUSH, POLL, file, lock};
 use crate::error::Result;
@@ -109,7 +109,7 @@ impl Engine {
         for attempt in 1.. {
             let Some(loaded) = directory.load()? else { return Ok(None) };
             if let Some(lost) = &loaded.lost {
-                self.upkeep.notice(graph_lost(lost));
+                self.upkeep.notice(graph_lost(&wrong_with(lost)));
             }
             let Some(position) = served::Position::of_manifest(&self.store, &loaded.manifest)? else {
                 return Ok(None);

@@ -148,7 +148,7 @@ impl Engine {
     fn tell_healed(&self, bad: &[&String], why: &str) {
         self.upkeep.watch.note_damage(bad.len().max(1));
         self.upkeep.notice(if are_graphs(bad) {
-            graph_lost(&why)
+            graph_lost(why)
         } else {
             format!(
                 "a segment of the index was damaged, which may have cost ranking, and was built anew from the store: {why}; nothing is lost, but the disk or who writes to it may deserve a look"
@@ -255,7 +255,7 @@ fn are_graphs(bad: &[&String]) -> bool {
 }
 
 /// What is said of a graph that is not used for this reason.
-pub(super) fn graph_lost(why: &dyn std::fmt::Display) -> String {
+pub(super) fn graph_lost(why: &str) -> String {
     format!(
         "a graph of the index is damaged or gone, its vectors are compared one by one until it is built anew: {why}; nothing is lost, but the disk or who writes to it may deserve a look"
     )

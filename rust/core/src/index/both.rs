@@ -188,21 +188,19 @@ impl Index {
         }
         // As deep as one of them could still be in the answer: there are few, or they are the answer.
         let mut depth = NEAREST.max(2 * ask.k);
-        let near = loop {
+        loop {
             let Some(near) = self.vectors.reach(vector, depth, Some(&without), ask.effort)? else {
                 return Ok(Vec::new());
             };
-            let mut least: Vec<f64> =
-                near.found.iter().map(|(_, near)| sums.between(None, Some(*near)).0).collect();
-            least.sort_unstable_by(|a, b| b.total_cmp(a));
-            let bar = least.get(ask.k - 1).map_or(bar, |own| own.max(bar));
+            let all = near.found.iter().map(|(doc, near)| Likely::new(*doc, None, Some(*near), sums));
+            let mut likely: Vec<Likely> = all.collect();
+            let bar = self::bar(&likely, ask.k).max(bar);
             if near.rest.is_none_or(|rest| sums.of(None, Some(rest)) < bar) {
-                break near.found.into_iter();
+                likely.retain(|one| reach.found.binary_search_by_key(&one.doc, |(doc, _)| *doc).is_err());
+                return Ok(likely);
             }
             depth = depth.saturating_mul(4);
-        };
-        let new = near.filter(|(doc, _)| reach.found.binary_search_by_key(doc, |(doc, _)| *doc).is_err());
-        Ok(new.map(|(doc, near)| Likely::new(doc, None, Some(near), sums)).collect())
+        }
     }
 
     /// Those that can be among the best `k`, and the best of each leg, with their cosines.
