@@ -73,6 +73,11 @@ impl<'a> CodeRows<'a> {
         self.scales.len()
     }
 
+    /// Bytes from one row to the next.
+    pub(super) fn stride(&self) -> usize {
+        self.stride
+    }
+
     /// The codes of a row, with what lies behind the last component.
     #[inline]
     pub(crate) fn row(&self, at: usize) -> &'a [u8] {
@@ -204,6 +209,16 @@ impl Query8 {
         SPREAD * (self.scale + scale)
     }
 
+    /// What it runs on.
+    pub(super) fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+
+    /// What the codes stand for; zeros behind the last component.
+    pub(super) fn components(&self) -> impl Iterator<Item = f32> {
+        self.codes.iter().map(|code| f32::from(*code) * self.scale)
+    }
+
     /// Width of the question's step.
     #[cfg(test)]
     pub(crate) fn scale(&self) -> f32 {
@@ -319,7 +334,7 @@ mod portable {
 }
 
 #[cfg(target_arch = "x86_64")]
-mod avx2 {
+pub(super) mod avx2 {
     use super::{AHEAD, Block, CodeRows, Query8};
     use std::arch::x86_64::{
         __m256i, _CMP_GT_OQ, _mm_add_epi32, _mm_cvtsi128_si32, _mm_loadu_si128, _mm_shuffle_epi32,
@@ -357,7 +372,7 @@ mod avx2 {
 
     #[inline]
     #[target_feature(enable = "avx2")]
-    pub(super) fn add_up(sum: __m256i) -> i32 {
+    pub(in super::super) fn add_up(sum: __m256i) -> i32 {
         let four = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256::<1>(sum));
         let two = _mm_add_epi32(four, _mm_shuffle_epi32::<0b01_00_11_10>(four));
         _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32::<0b10_11_00_01>(two)))
@@ -396,7 +411,7 @@ mod avx2 {
 }
 
 #[cfg(target_arch = "x86_64")]
-mod vnni {
+pub(super) mod vnni {
     use super::{AHEAD, Block, CodeRows, LINE, Query8};
     use std::arch::x86_64::{
         __m512i, _CMP_GT_OQ, _mm_add_epi32, _mm_storeu_si128, _mm256_add_epi32, _mm256_castsi256_si128,
@@ -418,7 +433,7 @@ mod vnni {
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    pub(super) fn load<T>(line: &[T; LINE]) -> __m512i {
+    pub(in super::super) fn load<T>(line: &[T; LINE]) -> __m512i {
         const { assert!(size_of::<T>() == 1) };
         // SAFETY: 64 bytes are read from an array of 64.
         unsafe { _mm512_loadu_si512(line.as_ptr().cast()) }
@@ -459,7 +474,7 @@ mod vnni {
     /// Four sums of sixteen become one register of four, added up on the way.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    pub(super) fn add_up4(sums: [__m512i; 4]) -> [i32; 4] {
+    pub(in super::super) fn add_up4(sums: [__m512i; 4]) -> [i32; 4] {
         let pair = |a, b| _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
         let (low, high) = (pair(sums[0], sums[1]), pair(sums[2], sums[3]));
         let all = _mm512_add_epi32(_mm512_unpacklo_epi64(low, high), _mm512_unpackhi_epi64(low, high));

@@ -12,6 +12,7 @@ mod rows;
 mod search;
 mod segment;
 mod set;
+mod signs;
 mod table;
 
 pub(crate) use graph::{Builder, Graph};

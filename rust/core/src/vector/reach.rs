@@ -1,13 +1,15 @@
 //! The neighbourhood of a question, by codes alone: what the sum of two legs is decided by before anything is scored.
 
 use super::codes::{CodeRows, Query8};
-use super::graph::EF_SEARCH;
+use super::graph::Graph;
 use super::row::{Refusal, UnitRow};
 use super::search::{AHEAD, Effort, walk};
 use super::set::VectorSet;
-use super::table::{Candidate, Pool, Table};
+use super::signs::SignQuery;
+use super::table::{Candidate, DEVIATIONS, Pool, Table};
 use crate::ids::DocId;
 use fixedbitset::FixedBitSet;
+use std::borrow::Cow;
 
 /// Between what a cosine can be expected to lie, see [`super::search`].
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -59,47 +61,103 @@ impl VectorSet {
         }
         let mut tables = self.tables(allowed);
         let query = Query8::new(query.as_slice());
-        let ef = effort.ef.unwrap_or(EF_SEARCH).max(depth);
-        let walked = if effort.exact { Vec::new() } else { walk(&mut tables, &query, allowed, ef, ef) };
+        let ef = effort.ef.unwrap_or(depth).max(depth);
+        let walked = if effort.exact { Vec::new() } else { walk(&mut tables, &query, allowed, (ef, ef), ef) };
         let mut pool = Pool::new(depth, f32::NEG_INFINITY);
-        for (table, at) in tables.iter().zip(0..) {
+        let compared = tables.iter().map(Table::len).sum();
+        for (table, at) in tables.iter_mut().zip(0..) {
+            if !effort.exact {
+                table.sift(&query, depth, f32::NEG_INFINITY);
+            }
             table.look_through(&query, allowed, at, &mut pool);
         }
         let mut rest = Some(pool.close()).filter(|least| *least > f32::NEG_INFINITY);
         // A walk that keeps fewer than there are may have passed by what is no nearer than its last; each of its own.
-        for table in 0..tables.len() as u32 {
-            let own = walked.iter().filter(|found| found.1 == table).map(|found| found.0);
-            if own.clone().count() >= ef {
+        for (table, at) in tables.iter().zip(0..) {
+            let own = walked.iter().filter(|found| found.1 == at).map(|found| found.0);
+            if table.passed_by {
                 let last = own.fold(f32::INFINITY, f32::min);
                 rest = Some(rest.map_or(last, |rest| rest.max(last)));
             }
         }
         pool.found.extend_from_slice(&walked);
         let found = documents(&tables, &query, &pool.found);
-        let compared = tables.iter().map(Table::len).sum();
         let walked = tables.iter().map(|table| table.walked).sum();
         Ok(Some(Reach { query, found, rest, compared, walked }))
     }
 
-    /// Between what the cosines of these documents with the question lie, by codes; None where one has no row.
-    pub(crate) fn between(&self, reach: &Reach, docs: &[DocId]) -> Vec<Option<Between>> {
-        let places = docs.iter().zip(0..).flat_map(|(doc, at)| {
-            let (rows, span) = self.place_of(*doc);
-            rows.into_iter().flat_map(move |rows| span.clone().map(move |row| (at, rows.codes(), row)))
-        });
-        let places: Vec<(usize, CodeRows<'_>, usize)> = places.collect();
-        let mut found: Vec<Option<Between>> = vec![None; docs.len()];
-        for (place, (at, codes, row)) in places.iter().enumerate() {
-            if let Some((_, codes, row)) = places.get(place + AHEAD) {
-                codes.prefetch(*row);
+    /// Between what the cosines of documents with the question lie, by codes, each with its place in `docs`: of all that can
+    /// count. None where a document has no row.
+    ///
+    /// `can_count` is asked about a place and the most that the document's cosine can be as far as signs tell, where there
+    /// are signs.
+    pub(crate) fn between(
+        &self,
+        reach: &Reach,
+        docs: &[DocId],
+        can_count: impl Fn(usize, f32) -> bool,
+    ) -> Vec<(usize, Option<Between>)> {
+        let mut found: Vec<(usize, Option<Between>)> = Vec::with_capacity(docs.len());
+        let mut places: Vec<Place<'_>> = Vec::with_capacity(docs.len());
+        self.each_place(docs, |at, part, rows| match rows {
+            None => found.push((at, None)),
+            Some((rows, span)) => {
+                let codes = rows.codes();
+                places.extend(span.map(|row| Place { at, part, codes, row: row as u32 }));
             }
-            let scale = codes.scale(*row);
-            let cosine = reach.query.cosine(reach.query.dot(codes.row(*row)), scale);
-            let between = Between::around(cosine, reach.query.spread(scale));
-            found[*at] = Some(found[*at].map_or(between, |other| other.or(between)));
+        });
+        for group in places.chunk_by(|a, b| a.part == b.part) {
+            let likely = self.likely(group, &reach.query, &can_count);
+            for (at, one) in likely.iter().enumerate() {
+                if let Some(later) = likely.get(at + AHEAD) {
+                    later.codes.prefetch(later.row as usize);
+                }
+                let Place { at, codes, row, .. } = *one;
+                let scale = codes.scale(row as usize);
+                let cosine = reach.query.cosine(reach.query.dot(codes.row(row as usize)), scale);
+                let between = Between::around(cosine, reach.query.spread(scale));
+                match found.last_mut() {
+                    Some((last, Some(other))) if *last == at => *other = other.or(between),
+                    _ => found.push((at, Some(between))),
+                }
+            }
         }
+        found.sort_unstable_by_key(|(at, _)| *at);
         found
     }
+
+    /// The rows of one part that can count, see [`VectorSet::between`].
+    fn likely<'a>(
+        &self,
+        places: &'a [Place<'a>],
+        query: &Query8,
+        can_count: impl Fn(usize, f32) -> bool,
+    ) -> Cow<'a, [Place<'a>]> {
+        let all = Cow::Borrowed(places);
+        let Some(part) = places.first().map(|place| place.part) else { return all };
+        let Some(signs) = self.graph_of(part).and_then(Graph::signs) else { return all };
+        let Some(asked) = SignQuery::new(query, signs, DEVIATIONS) else { return all };
+        let has_signs = |place: &Place<'_>| (place.row as usize) < signs.len();
+        let rows: Vec<u32> = places.iter().filter(|place| has_signs(place)).map(|place| place.row).collect();
+        let mut most = vec![0.0; rows.len()];
+        asked.most(&rows, &mut most);
+        let mut most = most.into_iter();
+        let mut can_count = |place: &&Place<'_>| {
+            let most = if has_signs(place) { most.next() } else { None };
+            most.is_none_or(|most| can_count(place.at, most))
+        };
+        places.iter().filter(|place| can_count(place)).copied().collect()
+    }
+}
+
+/// A row of a document that is asked about.
+#[derive(Debug, Clone, Copy)]
+struct Place<'a> {
+    /// Which document it is of.
+    at: usize,
+    part: usize,
+    codes: CodeRows<'a>,
+    row: u32,
 }
 
 /// The documents of candidates, in order of their numbers.

@@ -106,7 +106,10 @@ impl VectorSet {
         let mut tables = self.tables(allowed);
         let codes = Query8::new(query.as_slice());
         let (mut limit, mut floor) = (k.saturating_mul(POOL.0).max(POOL.1), f32::NEG_INFINITY);
-        let mut ef = effort.ef.unwrap_or(EF_SEARCH).max(k);
+        let mut ef = (
+            effort.ef.unwrap_or(EF_SEARCH).max(k),
+            effort.ef.unwrap_or(EF_SEARCH / 2).max(k.saturating_mul(4)),
+        );
         let rows: usize = tables.iter().map(Table::len).sum();
         let exact = effort.exact || rows < effort.exact_below.unwrap_or(exact_rows(query.as_slice().len()));
         let mut walked = if exact { Vec::new() } else { walk(&mut tables, &codes, allowed, ef, limit) };
@@ -116,7 +119,10 @@ impl VectorSet {
             // So many are scored that codes would leave none out.
             let all = limit >= total && floor == f32::NEG_INFINITY;
             let mut pool = Pool::new(limit, floor);
-            for (table, at) in tables.iter().zip(0..) {
+            for (table, at) in tables.iter_mut().zip(0..) {
+                if !all && !effort.exact {
+                    table.sift(&codes, k, floor);
+                }
                 if all {
                     table.each(allowed, |row, _| pool.found.push((f32::INFINITY, at, row as u32)));
                 } else {
@@ -125,6 +131,9 @@ impl VectorSet {
             }
             let left_out = pool.close();
             pool.found.extend_from_slice(&walked);
+            if !all {
+                leave_likely(&tables, &codes, k, &mut pool.found);
+            }
             let mut best = asked.score(&tables, pool.found);
             best.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
             let last = best.get(k - 1).map(|last| last.1);
@@ -147,7 +156,7 @@ impl VectorSet {
             }
             // Many rows of few documents.
             limit = limit.saturating_mul(4);
-            ef = ef.saturating_mul(4);
+            ef = (ef.0.saturating_mul(4), ef.1.saturating_mul(4));
             if !walked.is_empty() {
                 walked = walk(&mut tables, &codes, allowed, ef, limit);
             }
@@ -163,9 +172,12 @@ impl VectorSet {
             return Ok(vec![f32::NAN; docs.len()]);
         }
         let asked = Asked::new(query);
-        let rows =
-            docs.iter().zip(0..).flat_map(|(doc, at)| self.halves_of(*doc).map(move |half| (at, half)));
-        let rows: Vec<(usize, HalfRow<'_>)> = rows.collect();
+        let mut rows: Vec<(usize, HalfRow<'_>)> = Vec::with_capacity(docs.len());
+        self.each_place(docs, |at, _, found| {
+            if let Some((view, span)) = found {
+                rows.extend(span.map(|row| (at, view.half(row))));
+            }
+        });
         let mut scores = vec![f32::NAN; docs.len()];
         for (place, (at, row)) in rows.iter().enumerate() {
             if let Some((_, row)) = rows.get(place + AHEAD) {
@@ -225,12 +237,14 @@ impl VectorSet {
                 base: part.base,
                 max_doc: part.max_doc,
                 dead: (!part.dead.is_clear()).then_some(&part.dead),
-                graph: part.segment.graph().map(|graph| (graph, part.dead.is_clear())),
+                graph: part.segment.graph(),
+                shares: (1.0 - part.dead.count_ones(..) as f64 / f64::from(part.max_doc.max(1)), 1.0),
                 listed: None,
                 walked: 0,
+                passed_by: false,
             };
             let mut from = 0;
-            table.list(allowed, part.base, part.max_doc, |doc| {
+            table.list(allowed, part.base, part.max_doc, part.segment.is_plain(), |doc| {
                 let span = part.segment.span_from(from, DocId(doc.0 - part.base));
                 from = span.end;
                 span
@@ -238,10 +252,19 @@ impl VectorSet {
             tables.push(table);
         }
         if let Some((rows, docs)) = self.own() {
-            let graph = self.graph().map(|graph| (graph, self.is_whole()));
-            let mut table =
-                Table { rows, docs, base: 0, max_doc: DEAD, dead: None, graph, listed: None, walked: 0 };
-            table.list(allowed, self.first_own, DEAD - self.first_own, |doc| self.own_span(doc));
+            let mut table = Table {
+                rows,
+                docs,
+                base: 0,
+                max_doc: DEAD,
+                dead: None,
+                graph: self.graph(),
+                shares: (self.live_share(), 1.0),
+                listed: None,
+                walked: 0,
+                passed_by: false,
+            };
+            table.list(allowed, self.first_own, DEAD - self.first_own, false, |doc| self.own_span(doc));
             tables.push(table);
         }
         tables
@@ -249,35 +272,63 @@ impl VectorSet {
 }
 
 /// Walks over the rows that have a graph, where that takes less than comparing them: which of them are likely to be
-/// among the best. Tables that were walked say so.
+/// among the best. Tables that were walked say so. `ef` rows are kept on a walk, `least` where few may be found.
 pub(super) fn walk(
     tables: &mut [Table<'_>],
     query: &Query8,
     allowed: Option<&FixedBitSet>,
-    ef: usize,
+    (ef, least): (usize, usize),
     limit: usize,
 ) -> Vec<Candidate> {
     let mut found = Vec::new();
     for (table, at) in tables.iter_mut().zip(0..) {
-        table.walked = 0;
-        let Some((graph, is_whole)) = table.graph.filter(|_| table.listed.is_none()) else { continue };
+        (table.walked, table.passed_by) = (0, false);
+        let Some(graph) = table.graph.filter(|_| table.listed.is_none()) else { continue };
         let (rows, codes) = (graph.len(), table.rows.codes());
         if rows > codes.len() || ef.saturating_mul(WORTH) > rows {
             continue;
         }
-        let near = if is_whole && allowed.is_none() {
+        let (live, admitted) = table.shares;
+        let near = if live >= 1.0 && allowed.is_none() {
             graph.walk(query, codes, ef)
         } else {
+            // Half of the length finds as much where half of the rows may be found: they lie as far away as all of them.
+            let ef = if least < ef { least.max((ef as f64 * admitted) as usize) } else { ef };
             let accept = |row: u32| table.admitted(row as usize, allowed).is_some();
-            graph.walk_among(query, codes, ef, rows / WORTH, accept)
+            graph.walk_among(query, codes, (ef, rows / WORTH), live * admitted, accept)
         };
         if near.is_whole {
             let most = |row: u32, cosine: f32| cosine + query.spread(codes.scale(row as usize));
             found.extend(near.found.iter().take(limit).map(|(row, cosine)| (most(*row, *cosine), at, *row)));
-            table.walked = rows;
+            (table.walked, table.passed_by) = (rows, !near.is_all);
         }
     }
     found
+}
+
+/// Leaves the rows that can be among those of the nearest `k` documents: codes tell of a hundred which twenty that are.
+fn leave_likely(tables: &[Table<'_>], query: &Query8, k: usize, found: &mut Vec<Candidate>) {
+    let least = found.iter().map(|(most, table, row)| {
+        let table = &tables[*table as usize];
+        (table.document(*row), most - 2.0 * query.spread(table.rows.codes().scale(*row as usize)))
+    });
+    if let Some(bar) = kth_best(least, k) {
+        found.retain(|found| found.0 >= bar);
+    }
+}
+
+/// What the `k`th best document has at least, given what rows of documents have; None when there are not so many.
+pub(super) fn kth_best(rows: impl Iterator<Item = (DocId, f32)>, k: usize) -> Option<f32> {
+    /// What rounding does to a cosine with a margin.
+    const ROUNDING: f32 = 1e-6;
+    let mut rows: Vec<(DocId, f32)> = rows.collect();
+    if rows.len() < k {
+        return None;
+    }
+    rows.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
+    rows.dedup_by_key(|row| row.0);
+    let at = k.checked_sub(1).filter(|at| *at < rows.len())?;
+    Some(rows.select_nth_unstable_by(at, |a, b| b.1.total_cmp(&a.1)).1.1 - ROUNDING)
 }
 
 /// A question, as rows are scored.
@@ -390,6 +441,39 @@ mod tests {
             // Codes decide at once where scores differ by more than a step.
             assert!(width < 65 || again == 0, "{again} of 40 questions were looked through twice");
         }
+    }
+
+    #[test]
+    fn a_filter_that_leaves_thousands_finds_what_all_scores_give() {
+        let (rows, questions) = clustered(7_000, 128, 30);
+        let mut set = VectorSet::new(None);
+        for doc in 0..6_000_usize {
+            let more = (doc % 6 == 0).then(|| &rows[6_000 + doc / 6][..]);
+            let rows: Vec<&[f32]> = [&rows[doc][..]].into_iter().chain(more).collect();
+            set.insert(DocId(doc as u32), &rows).unwrap();
+        }
+        let built = set.graph_job(1).run(&|| false).unwrap();
+        assert!(set.put_graph(built));
+        (0..6_000).step_by(11).for_each(|doc| assert!(set.remove(DocId(doc))));
+        // Rows behind those that have signs.
+        for doc in 6_000..6_200 {
+            set.insert(DocId(doc), &[&rows[doc as usize - 5_500]]).unwrap();
+        }
+        let mut allowed = FixedBitSet::with_capacity(6_200);
+        (0..6_200).filter(|doc| doc % 7 < 4).for_each(|doc| allowed.insert(doc));
+        let mut other = 0;
+        for question in &questions {
+            let query = UnitRow::new(question, None).unwrap();
+            for k in [1, 10, 15] {
+                let expected = naive(&set, &query, k, Some(&allowed), 6_200);
+                let near = set.look(&query, k, Some(&allowed), Effort::default()).unwrap();
+                assert!(near.walked == 0 && near.compared > 2_048);
+                other += usize::from(near.found[..k] != expected);
+                let exact = Effort { exact: true, ..Effort::default() };
+                assert_eq!(set.look(&query, k, Some(&allowed), exact).unwrap().found[..k], expected);
+            }
+        }
+        assert!(other <= 1, "{other} of 90 answers were not those of all scores");
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub(super) fn add_to_sum(sum: &mut [i64], row: HalfRow<'_>, sign: i64) {
 pub(crate) struct VectorSegment {
     dim: usize,
     num_docs: usize,
+    /// Each document has one row, that of its number: nothing has to be looked up.
+    is_plain: bool,
     docs: Numbers<u32>,
     codes: Numbers<u8>,
     /// Scales of all rows, then their lengths.
@@ -67,10 +69,16 @@ impl VectorSegment {
         let head = sections.array::<u64>(HEAD)?;
         let &[dim, num_docs] = &head[..] else { return Err(sections.corrupt("the head of its vectors")) };
         let dim = usize::try_from(dim).unwrap_or(usize::MAX);
+        let docs: Numbers<u32> = sections.array(DOCS)?;
+        let num_docs = usize::try_from(num_docs).unwrap_or(usize::MAX);
+        // As documents rise; in a damaged file rows count for other documents then, no more.
+        let is_plain =
+            num_docs == docs.len() && docs.last().is_some_and(|last| *last as usize == num_docs - 1);
         let segment = Self {
             dim,
-            num_docs: usize::try_from(num_docs).unwrap_or(usize::MAX),
-            docs: sections.array(DOCS)?,
+            num_docs,
+            is_plain,
+            docs,
             codes: sections.array(CODES)?,
             scales: sections.array(SCALES)?,
             halves: sections.array(HALVES)?,
@@ -156,6 +164,11 @@ impl VectorSegment {
         self.fitting().map(|rows| rows.codes())
     }
 
+    /// Whether rows have the numbers of their documents.
+    pub(super) fn is_plain(&self) -> bool {
+        self.is_plain
+    }
+
     /// Documents with rows.
     pub(crate) fn num_docs(&self) -> usize {
         self.num_docs
@@ -181,14 +194,15 @@ impl VectorSegment {
     }
 
     pub(super) fn span(&self, doc: DocId) -> Range<usize> {
-        // With a row for each document it is where one would look.
-        let place = doc.index();
-        let there = self.docs.get(place) == Some(&doc.0) && (place == 0 || self.docs[place - 1] < doc.0);
-        self.span_from(if there { place } else { 0 }, doc)
+        self.span_from(0, doc)
     }
 
     /// The same for a document whose rows are not before row `from`, sooner if they are near.
     pub(super) fn span_from(&self, from: usize, doc: DocId) -> Range<usize> {
+        if self.is_plain {
+            let place = doc.index().min(self.num_docs);
+            return place..(place + 1).min(self.num_docs);
+        }
         let docs = &self.docs[from..];
         let (mut low, mut step) = (0, 1);
         while docs.get(low + step).is_some_and(|owner| *owner < doc.0) {

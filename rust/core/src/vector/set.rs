@@ -1,7 +1,6 @@
 //! The rows of an index: of its segments, and those that came since.
 
 use super::graph::{Builder, Graph};
-use super::half::HalfRow;
 use super::row::Refusal;
 use super::rows::{self, CopiedCodes, Rows, RowsView, StoredRow};
 use super::segment::{UNIT, VectorSegment, add_to_sum};
@@ -265,6 +264,11 @@ impl VectorSet {
         self.live_rows == self.owners.len()
     }
 
+    /// Share of the rows that are held here that are of live documents.
+    pub(super) fn live_share(&self) -> f64 {
+        self.live_rows as f64 / self.owners.len().max(1) as f64
+    }
+
     /// The rows that are held here, and the document of each, [`DEAD`] for one that is gone.
     pub(super) fn own(&self) -> Option<(RowsView<'_>, &[u32])> {
         Some((self.rows.view(self.dim?)?, &self.owners))
@@ -350,17 +354,37 @@ impl VectorSet {
         rows.into_iter().flat_map(move |rows| span.clone().map(move |at| rows.row(at)))
     }
 
-    /// The same without their codes, which are elsewhere in memory.
-    pub(super) fn halves_of(&self, doc: DocId) -> impl Iterator<Item = HalfRow<'_>> {
-        let (rows, span) = self.place_of(doc);
-        rows.into_iter().flat_map(move |rows| span.clone().map(move |at| rows.half(at)))
-    }
-
-    pub(super) fn place_of(&self, doc: DocId) -> (Option<RowsView<'_>>, Range<usize>) {
+    fn place_of(&self, doc: DocId) -> (Option<RowsView<'_>>, Range<usize>) {
         match self.part(doc) {
             Some((at, doc)) => self.segments[at].rows_of(doc),
             None => (self.own().map(|(rows, _)| rows), self.own_span(doc)),
         }
+    }
+
+    /// The rows of many documents: `take` is given each place in `docs`, the segment, or one number more for the rows that are
+    /// held here, and its rows with the numbers of the document's; None when it has none. Arrays are looked up once.
+    pub(super) fn each_place<'a>(
+        &'a self,
+        docs: &[DocId],
+        mut take: impl FnMut(usize, usize, Option<(&RowsView<'a>, Range<usize>)>),
+    ) {
+        let segments = self.segments.iter().map(|part| part.segment.all().map(|(rows, _)| rows));
+        let views: Vec<Option<RowsView<'_>>> = segments.chain([self.own().map(|(rows, _)| rows)]).collect();
+        for (doc, at) in docs.iter().zip(0..) {
+            let (part, span) = match self.part(*doc) {
+                Some((part, doc)) => {
+                    let Part { segment, dead, .. } = &self.segments[part];
+                    (part, if dead.contains(doc.index()) { 0..0 } else { segment.span(doc) })
+                }
+                None => (self.segments.len(), self.own_span(*doc)),
+            };
+            take(at, part, views[part].as_ref().filter(|_| !span.is_empty()).map(|rows| (rows, span)));
+        }
+    }
+
+    /// The graph of a segment, or of the rows that are held here: see [`VectorSet::each_place`].
+    pub(super) fn graph_of(&self, part: usize) -> Option<&Graph> {
+        self.segments.get(part).map_or(self.graph.as_ref(), |part| part.segment.graph())
     }
 }
 

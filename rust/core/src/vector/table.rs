@@ -3,6 +3,8 @@
 use super::codes::{Block, Query8};
 use super::graph::Graph;
 use super::rows::RowsView;
+use super::search::kth_best;
+use super::signs::SignQuery;
 use crate::ids::DocId;
 use fixedbitset::FixedBitSet;
 use std::ops::Range;
@@ -17,6 +19,9 @@ const BLOCK: usize = 64;
 /// finds all; a walk among so few of 100,000 takes longer.
 const SCANNED: usize = 25_000;
 
+/// Deviations that are added to what signs tell of a cosine where rows are sifted: one in 4,000 is farther off.
+pub(super) const DEVIATIONS: f32 = 3.5;
+
 /// Rows of a segment, or those that are in none.
 pub(super) struct Table<'a> {
     pub(super) rows: RowsView<'a>,
@@ -26,22 +31,27 @@ pub(super) struct Table<'a> {
     /// Documents there are: one of a greater number is damage, or gone.
     pub(super) max_doc: u32,
     pub(super) dead: Option<&'a FixedBitSet>,
-    /// Over the first of the rows, and whether all of them are of live documents.
-    pub(super) graph: Option<(&'a Graph, bool)>,
+    /// Over the first of the rows.
+    pub(super) graph: Option<&'a Graph>,
+    /// Share of the rows that are of live documents, and of these that may be found.
+    pub(super) shares: (f64, f64),
     /// The rows of the documents that may be found, if these are few.
     pub(super) listed: Option<Vec<u32>>,
     /// Rows that a walk has answered for: they are not looked through.
     pub(super) walked: usize,
+    /// There may be other rows among these that could be found: a walk keeps what is nearest.
+    pub(super) passed_by: bool,
 }
 
 impl Table<'_> {
     /// Notes where those of the documents `start .. start + count` that may be found have their rows, if they are few.
-    /// `span` is asked in rising order.
+    /// `span` is asked in rising order; not at all where rows have the numbers of documents, from `start` on.
     pub(super) fn list(
         &mut self,
         allowed: Option<&FixedBitSet>,
         start: u32,
         count: u32,
+        plain: bool,
         mut span: impl FnMut(DocId) -> Range<usize>,
     ) {
         /// A row that is compared out of its turn takes about twice as long as one after the other.
@@ -52,16 +62,75 @@ impl Table<'_> {
             self.listed = Some(Vec::new());
             return;
         }
+        let all = count as usize;
         let count = allowed.count_ones(start..end);
+        self.shares.1 = (count as f64 / all.min(self.docs.len()).max(1) as f64).min(1.0);
         let few = if self.graph.is_some() { count <= SCANNED } else { count * FEW < self.docs.len() };
         if !few {
             return;
         }
-        let mut listed = Vec::new();
-        for doc in ones(allowed, start, end) {
-            listed.extend(span(DocId(doc as u32)).map(|row| row as u32));
+        let mut listed = Vec::with_capacity(count);
+        if plain {
+            let end = end.min(start + self.docs.len());
+            listed.resize(count, 0);
+            let mut places = listed.iter_mut();
+            ones(allowed, start, end, |doc| {
+                if let Some(place) = places.next() {
+                    *place = (doc - start) as u32;
+                }
+            });
+            let left = places.len();
+            listed.truncate(count - left);
+        } else {
+            ones(allowed, start, end, |doc| listed.extend(span(DocId(doc as u32)).map(|row| row as u32)));
         }
         self.listed = Some(listed);
+    }
+
+    /// The document of a row.
+    pub(super) fn document(&self, row: u32) -> DocId {
+        DocId(self.base.wrapping_add(self.docs[row as usize]))
+    }
+
+    /// Leaves of the rows of documents that may be found those that can be among the nearest `k` as far as their signs tell,
+    /// and that can be above `floor`.
+    ///
+    /// The best of each of some blocks, by signs, are compared: the rows have to be as near as the `k`th of those.
+    pub(super) fn sift(&mut self, query: &Query8, k: usize, floor: f32) {
+        let Some(signs) = self.graph.and_then(Graph::signs) else { return };
+        let Some(listed) = &self.listed else { return };
+        let with_signs = listed.partition_point(|row| (*row as usize) < signs.len().min(self.docs.len()));
+        let (blocks, codes) = (k.saturating_mul(4).max(64), self.rows.codes());
+        if with_signs < 32 * blocks {
+            return;
+        }
+        let Some(signs) = SignQuery::new(query, signs, DEVIATIONS) else { return };
+        let (listed, rest) = listed.split_at(with_signs);
+        let mut most = vec![0.0; listed.len()];
+        signs.most(listed, &mut most);
+        let size = listed.len().div_ceil(blocks);
+        let best = listed.chunks(size).zip(most.chunks(size)).filter_map(|(rows, most)| {
+            let best = most.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let place = most.iter().position(|most| *most >= best)?;
+            Some(rows[place]).filter(|row| self.admitted(*row as usize, None).is_some())
+        });
+        let best: Vec<u32> = best.collect();
+        let mut dots = vec![0; best.len()];
+        query.dots_at(codes, &best, &mut dots);
+        let least = best.iter().zip(&dots).map(|(row, dot)| {
+            let scale = codes.scale(*row as usize);
+            (self.document(*row), query.cosine(*dot, scale) - query.spread(scale))
+        });
+        let bar = kth_best(least, k).map_or(floor, |bar| bar.max(floor));
+        // Without a jump for each row.
+        let (mut left, mut kept) = (vec![0; listed.len() + rest.len()], 0);
+        for (row, most) in listed.iter().zip(&most) {
+            left[kept] = *row;
+            kept += usize::from(*most >= bar);
+        }
+        left.truncate(kept);
+        left.extend_from_slice(rest);
+        self.listed = Some(left);
     }
 
     /// Rows that may have to be looked through.
@@ -135,23 +204,22 @@ impl Table<'_> {
 }
 
 /// Bits that are set within `start .. end`.
-fn ones(bits: &FixedBitSet, start: usize, end: usize) -> impl Iterator<Item = usize> {
+fn ones(bits: &FixedBitSet, start: usize, end: usize, mut take: impl FnMut(usize)) {
     const BITS: usize = usize::BITS as usize;
-    let words =
-        bits.as_slice().iter().enumerate().skip(start / BITS).take_while(move |(at, _)| at * BITS < end);
-    words
-        .flat_map(|(at, word)| {
-            let mut rest = *word;
-            std::iter::from_fn(move || {
-                let bit = rest.trailing_zeros() as usize;
-                (rest != 0).then(|| {
-                    rest &= rest - 1;
-                    at * BITS + bit
-                })
-            })
-        })
-        .skip_while(move |bit| *bit < start)
-        .take_while(move |bit| *bit < end)
+    let words = bits.as_slice().iter().zip((0..).step_by(BITS)).skip(start / BITS);
+    for (word, base) in words.take_while(|(_, base)| *base < end) {
+        let mut rest = *word;
+        if base < start {
+            rest &= usize::MAX << (start - base);
+        }
+        if end - base < BITS {
+            rest &= (1 << (end - base)) - 1;
+        }
+        while rest != 0 {
+            take(base + rest.trailing_zeros() as usize);
+            rest &= rest - 1;
+        }
+    }
 }
 
 /// Most that the cosine of a row can be expected to be, the number of its table, and its own.

@@ -15,6 +15,7 @@ use super::params::Bm25Params;
 use super::segment::Postings;
 use super::simd::Simd;
 use crate::ids::DocId;
+use crate::prefetch::prefetch;
 use crate::text::{Expansion, Query, QueryTerm, QueryWord};
 use expand::Tier;
 use fixedbitset::FixedBitSet;
@@ -229,15 +230,32 @@ impl<'i, 'q> Question<'i, 'q> {
 
     /// Gives documents their scores, each summed up in canonical order; puts them in order of their numbers.
     pub(crate) fn score_all(&self, found: &mut [ScoredDoc]) {
+        /// Documents ahead of the one that is scored that memory is asked for.
+        const AHEAD: usize = 8;
         found.sort_unstable_by_key(|found| found.doc);
-        let mut found = found.iter_mut().peekable();
+        let mut rest = found;
         for (part, at) in self.parts.iter().zip(0..) {
             let end = part.base.saturating_add(part.max_doc());
-            if found.peek().is_none_or(|found| found.doc.0 >= end) {
+            let (found, later) = rest.split_at_mut(rest.partition_point(|found| found.doc.0 < end));
+            rest = later;
+            if found.is_empty() {
                 continue;
             }
             let mut terms = self.cursors(at);
-            while let Some(found) = found.next_if(|found| found.doc.0 < end) {
+            let prefetch = |doc: DocId, terms: &[Cursor<'_>]| {
+                if let Some(local) = part.local(doc.0) {
+                    prefetch(part.lens, local as usize);
+                    for term in terms {
+                        term.prefetch(local);
+                    }
+                }
+            };
+            found.iter().take(AHEAD).for_each(|found| prefetch(found.doc, &terms));
+            for at in 0..found.len() {
+                if let Some(later) = found.get(at + AHEAD) {
+                    prefetch(later.doc, &terms);
+                }
+                let found = &mut found[at];
                 found.score = part.local(found.doc.0).map_or(0.0, |local| {
                     let norm = self.norms.of(part.lens[local as usize]);
                     terms.iter_mut().fold(0.0, |sum, term| sum + term.look_up_next(local, norm))

@@ -13,6 +13,7 @@ use super::top::Top;
 use crate::lexical::bm25::{Norms, saturation};
 use crate::lexical::segment::{Bounds, Postings};
 use crate::lexical::simd::{self, Row, Simd, Window};
+use crate::prefetch::prefetch;
 use std::cell::Cell;
 
 /// Documents of a window: sums, lengths and a few rows fit the first cache.
@@ -25,6 +26,9 @@ const SPARSE_WINDOW: usize = 16 * WINDOW;
 const SPARSE_SHARE: usize = 32;
 /// With more than one in so many documents of a window left to look at, another list is added up.
 const CROWDED_SHARE: usize = 128;
+/// Postings ahead of the one that is added up whose document's length is asked for: in a million documents each of a rare
+/// word's is waited for otherwise.
+const LENGTHS_AHEAD: usize = 16;
 /// Every so many windows the lists that were added up beyond the essential ones are one fewer, to see whether that is
 /// enough.
 const RETRY: usize = 8;
@@ -75,6 +79,9 @@ impl<'i> Cursor<'i> {
             if doc >= end {
                 break;
             }
+            if let Some(later) = docs.get(taken + LENGTHS_AHEAD) {
+                prefetch(part.lens, *later as usize);
+            }
             taken += 1;
             let Some(len) = part.lens.get(doc as usize) else { continue };
             add(doc, self.worth(tf, doc, norms.of(*len)));
@@ -108,6 +115,14 @@ impl<'i> Cursor<'i> {
             .docs
             .binary_search(&doc)
             .map_or(0.0, |at| self.postings.tfs.get(at).map_or(0.0, |tf| self.worth(*tf, doc, norm)))
+    }
+
+    /// Asks for what [`Cursor::look_up`] reads of a row.
+    #[inline]
+    pub(super) fn prefetch(&self, doc: u32) {
+        if let Some(row) = self.postings.row {
+            prefetch(row, doc as usize);
+        }
     }
 
     /// The same for documents in rising order.

@@ -1,6 +1,7 @@
 //! Building a graph, step by step.
 
 use super::super::codes::{CodeRows, Pairs};
+use super::super::signs::Signs;
 use super::append::append;
 use super::found::Found;
 use super::links::Links;
@@ -8,7 +9,7 @@ use super::repair::repair;
 use super::scratch::Scratch;
 use super::seed;
 use super::twins::Twins;
-use super::{Graph, MAX_ROWS};
+use super::{Graph, MAX_ROWS, MEAN, SIGNS};
 use crate::error::{Error, Result};
 use crate::sections::SectionWriter;
 use std::cell::Cell;
@@ -181,6 +182,13 @@ impl<'a> Builder<'a> {
         if done == 0 {
             return Ok(());
         }
-        self.links.layers(&self.twins.among(done)).write(out, self.twins.distinct(done))
+        self.links.layers(&self.twins.among(done)).write(out, self.twins.distinct(done))?;
+        if done == self.rows.len()
+            && let Some(signs) = Signs::of(self.rows)
+        {
+            out.section(SIGNS, &signs.rows)?;
+            out.section(MEAN, &signs.mean)?;
+        }
+        Ok(())
     }
 }

@@ -106,6 +106,19 @@ impl Pool {
         Some(place)
     }
 
+    /// The first row from a place on whose neighbours were not looked at; from now on they were. The place is that of it, or
+    /// behind the last one.
+    #[inline]
+    pub(super) fn expand_from(&mut self, place: &mut usize) -> Option<u32> {
+        while *place < self.found.len() {
+            if let Some(row) = self.expand(*place) {
+                return Some(row);
+            }
+            *place += 1;
+        }
+        None
+    }
+
     /// The row at a place, if its neighbours were not looked at; from now on they were.
     #[inline]
     pub(super) fn expand(&mut self, place: usize) -> Option<u32> {

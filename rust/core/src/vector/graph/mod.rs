@@ -6,6 +6,9 @@
 //! | `vgr.base` | `u32`: layer 0: by row, 32 places for neighbours; unused ones, behind the others, hold 2^32 - 1 |
 //! | `vgr.offs` | `u32`: by row and one more, lists of higher layers before its own: it has as many as its level |
 //! | `vgr.high` | `u32`: those lists, 16 places each, a row's from layer 1 up |
+//! | `vgr.sign` | `u64`: by row, its signs and three numbers, see [`super::signs`]; absent in a graph that is half done, and of |
+//! |            | narrow rows |
+//! | `vgr.mean` | `f32`: what the signs are counted from, by component |
 //! | `vgr.twin` | `u32`: by row, the next row that equals it, or 2^32 - 1; absent when no row has one |
 //!
 //! The crate `hnsw_rs` builds a graph of the first rows, [`seed`]; the same algorithm over flat lists adds the others,
@@ -32,6 +35,7 @@ pub(crate) use walk::EF_SEARCH;
 #[cfg(test)]
 use walk::Walked;
 
+use super::signs::SignRows;
 use crate::error::Result;
 use crate::sections::{Numbers, SectionName, SectionWriter, Sections};
 use layers::Layers;
@@ -41,6 +45,8 @@ const HEAD: SectionName = SectionName::new("vgr.head");
 const BASE: SectionName = SectionName::new("vgr.base");
 const OFFSETS: SectionName = SectionName::new("vgr.offs");
 const HIGH: SectionName = SectionName::new("vgr.high");
+const SIGNS: SectionName = SectionName::new("vgr.sign");
+const MEAN: SectionName = SectionName::new("vgr.mean");
 const TWINS: SectionName = SectionName::new("vgr.twin");
 
 /// Neighbours of a row on the higher layers, at most.
@@ -72,6 +78,8 @@ pub(crate) struct Graph {
     offsets: Numbers<u32>,
     high: Numbers<u32>,
     twins: Option<Numbers<u32>>,
+    /// With the mean that they are counted from.
+    signs: Option<(Numbers<u64>, Numbers<f32>)>,
 }
 
 impl Graph {
@@ -99,6 +107,11 @@ impl Graph {
             offsets: sections.array(OFFSETS)?,
             high: sections.array(HIGH)?,
             twins: if sections.has(TWINS) { Some(sections.array(TWINS)?) } else { None },
+            signs: if sections.has(SIGNS) {
+                Some((sections.array(SIGNS)?, sections.array(MEAN)?))
+            } else {
+                None
+            },
         };
         let lists = graph.offsets.last().map_or(0, |lists| *lists as usize);
         let fits = rows <= MAX_ROWS
@@ -108,7 +121,8 @@ impl Graph {
             && graph.base.len() == rows * M0
             && graph.offsets.len() == rows + 1
             && lists.checked_mul(M) == Some(graph.high.len())
-            && graph.twins.as_ref().is_none_or(|twins| twins.len() == rows);
+            && graph.twins.as_ref().is_none_or(|twins| twins.len() == rows)
+            && graph.signs.is_some() == graph.signs().is_some();
         if !fits {
             return Err(sections.corrupt("its graph does not fit its head"));
         }
@@ -120,7 +134,8 @@ impl Graph {
     /// # Errors
     /// [`crate::Error::StoreCorrupt`] when one differs.
     pub(crate) fn check(sections: &Sections) -> Result<()> {
-        let all = [HEAD, BASE, OFFSETS, HIGH, TWINS].into_iter().filter(|name| sections.has(*name));
+        let all =
+            [HEAD, BASE, OFFSETS, HIGH, TWINS, SIGNS, MEAN].into_iter().filter(|name| sections.has(*name));
         all.into_iter().try_for_each(|name| sections.check(name))
     }
 
@@ -134,7 +149,17 @@ impl Graph {
     /// # Errors
     /// Those of the writer.
     pub(crate) fn write<W: Write>(&self, out: &mut SectionWriter<W>) -> io::Result<()> {
-        self.layers().write(out, self.nodes)
+        self.layers().write(out, self.nodes)?;
+        if let Some((signs, mean)) = &self.signs {
+            out.section(SIGNS, signs)?;
+            out.section(MEAN, mean)?;
+        }
+        Ok(())
+    }
+
+    /// The signs of all rows.
+    pub(super) fn signs(&self) -> Option<SignRows<'_>> {
+        self.signs.as_ref().and_then(|(signs, mean)| SignRows::new(signs, mean, self.len()))
     }
 
     fn layers(&self) -> Layers<'_> {

@@ -2,6 +2,7 @@
 
 use super::super::codes::{CodeRows, Query8};
 use super::super::kernel::prefetch;
+use super::super::signs::SignQuery;
 use super::M0;
 use super::found::{Found, Pool};
 use super::layers::Layers;
@@ -18,6 +19,10 @@ pub(super) struct Scratch {
     visited: Visited,
     /// Neighbours that were not seen before, to be compared together.
     batch: Batch,
+    /// Neighbours of the row before, whose signs are on the way.
+    listed: Batch,
+    /// Those of the row before that which passed: their codes are on the way.
+    passed: Batch,
     pub(super) pool: Pool,
     /// Rows whose neighbours may have to be looked at, in a walk that takes in only some.
     open: BinaryHeap<Reverse<Found>>,
@@ -88,13 +93,64 @@ impl Scratch {
         }
     }
 
+    /// The same on layer 0, where rows that their signs do not let pass are not compared.
+    ///
+    /// Memory is asked for a step before it is read: the neighbours of one row are listed, the signs of those of the row
+    /// before are looked at, and what passed of those of the row before that is compared. So it is decided two steps late who
+    /// is next, which at the end, where most of the walk is, seldom makes a difference.
+    pub(super) fn search_signs(
+        &mut self,
+        layers: Layers<'_>,
+        (query, rows): (&Query8, CodeRows<'_>),
+        signs: &SignQuery<'_>,
+        starts: &[Found],
+        ef: usize,
+    ) {
+        self.begin(layers, rows, ef);
+        for start in starts {
+            if self.is_new(*start) {
+                self.pool.offer(start.fresh());
+            }
+        }
+        (self.listed.len, self.passed.len) = (0, 0);
+        let mut place = 0;
+        loop {
+            self.batch.len = 0;
+            match self.pool.expand_from(&mut place) {
+                Some(row) => {
+                    self.gather(layers.base(row));
+                    self.batch.rows[..self.batch.len].iter().for_each(|row| signs.prefetch(*row));
+                    for later in self.pool.found().iter().skip(place + 1).take(2) {
+                        prefetch(layers.base(later.row()));
+                    }
+                }
+                None if self.listed.len + self.passed.len == 0 => return,
+                None => (),
+            }
+            let next = place + 2;
+            for found in self.passed.compare(query, rows, self.pool.bound()) {
+                if let Some(at) = self.pool.offer(*found) {
+                    place = place.min(at);
+                    if at <= next {
+                        prefetch(layers.base(found.row()));
+                    }
+                }
+            }
+            self.listed.sieve(signs, self.pool.bound());
+            self.listed.prefetch(rows);
+            // What passed, what was listed, and room for the next.
+            std::mem::swap(&mut self.passed, &mut self.listed);
+            std::mem::swap(&mut self.listed, &mut self.batch);
+        }
+    }
+
     /// The same on layer 0 for the rows that `accept` takes: the others lead on and are not in the pool. Gives up once more
     /// than `most` rows were compared.
     pub(super) fn search_among(
         &mut self,
         layers: Layers<'_>,
-        query: &Query8,
-        rows: CodeRows<'_>,
+        (query, rows): (&Query8, CodeRows<'_>),
+        signs: Option<&SignQuery<'_>>,
         starts: &[Found],
         (ef, most): (usize, usize),
         accept: impl Fn(u32) -> bool,
@@ -113,6 +169,9 @@ impl Scratch {
             self.gather(layers.base(next.row()));
             if let Some(Reverse(next)) = self.open.peek() {
                 prefetch(layers.base(next.row()));
+            }
+            if let Some(signs) = signs {
+                self.batch.sieve(signs, self.pool.bound());
             }
             for found in self.batch.compare(query, rows, self.pool.bound()) {
                 take_if(&mut self.pool, &mut self.open, layers, *found, &accept);
@@ -175,13 +234,21 @@ pub(super) fn compare_one(query: &Query8, rows: CodeRows<'_>, row: u32) -> Found
 struct Batch {
     rows: [u32; Self::SIZE],
     dots: [i32; Self::SIZE],
+    /// What cosines can be expected to be at most.
+    most: [f32; Self::SIZE],
     found: [Found; Self::SIZE],
     len: usize,
 }
 
 impl Default for Batch {
     fn default() -> Self {
-        Self { rows: [0; Self::SIZE], dots: [0; Self::SIZE], found: [Found::WORST; Self::SIZE], len: 0 }
+        Self {
+            rows: [0; Self::SIZE],
+            dots: [0; Self::SIZE],
+            most: [0.0; Self::SIZE],
+            found: [Found::WORST; Self::SIZE],
+            len: 0,
+        }
     }
 }
 
@@ -195,6 +262,27 @@ impl Batch {
             *place = row;
             self.len += usize::from(there);
         }
+    }
+
+    /// Lets go the rows that are not better than `bound` as far as their signs tell.
+    #[inline]
+    fn sieve(&mut self, signs: &SignQuery<'_>, bound: Found) {
+        if bound == Found::WORST {
+            return;
+        }
+        signs.most(&self.rows[..self.len], &mut self.most[..self.len]);
+        let (least, mut kept) = (bound.cosine(), 0);
+        for at in 0..self.len {
+            self.rows[kept] = self.rows[at];
+            kept += usize::from(self.most[at] >= least);
+        }
+        self.len = kept;
+    }
+
+    /// Asks for the codes of the rows.
+    #[inline]
+    fn prefetch(&self, rows: CodeRows<'_>) {
+        self.rows[..self.len].iter().for_each(|row| rows.prefetch(*row as usize));
     }
 
     /// Compares the question with the rows, four at a time; gives those that are better than `bound`.

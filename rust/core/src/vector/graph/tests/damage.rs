@@ -11,7 +11,12 @@ fn sections_of(bytes: &[u8]) -> std::ops::Range<usize> {
 
 #[test]
 fn walks_on_damaged_graphs_end_and_never_panic() {
-    let data = TestRows::clustered(700, 20).with_twins(6, 40);
+    for width in [20, 130] {
+        walk_on_damaged(&TestRows::clustered(700, width).with_twins(6, 40));
+    }
+}
+
+fn walk_on_damaged(data: &TestRows) {
     let whole = bytes(&built(data.rows(), 150));
     let range = sections_of(&whole);
     let random = &mut Random(17);
@@ -34,7 +39,7 @@ fn walks_on_damaged_graphs_end_and_never_panic() {
         for question in &data.questions[..5] {
             let query = Query8::new(question);
             let all = graph.walk(&query, data.rows(), 64);
-            let some = graph.walk_among(&query, data.rows(), 64, usize::MAX, |row| row % 2 == 0);
+            let some = graph.walk_among(&query, data.rows(), (64, usize::MAX), 0.5, |row| row % 2 == 0);
             let rows = || all.found.iter().chain(&some.found);
             assert!(rows().all(|(row, _)| *row < 700) && all.found.len() <= 64);
             walked += 1;
