@@ -33,6 +33,8 @@ impl Between {
 #[derive(Debug)]
 pub(crate) struct Reach {
     query: Query8,
+    /// Signs are not to be looked at.
+    exact: bool,
     /// In order of their numbers.
     pub(crate) found: Vec<(DocId, Between)>,
     /// No cosine of another document can be expected to be above it; None when all that may be found were.
@@ -83,7 +85,7 @@ impl VectorSet {
         pool.found.extend_from_slice(&walked);
         let found = documents(&tables, &query, &pool.found);
         let walked = tables.iter().map(|table| table.walked).sum();
-        Ok(Some(Reach { query, found, rest, compared, walked }))
+        Ok(Some(Reach { query, exact: effort.exact, found, rest, compared, walked }))
     }
 
     /// Between what the cosines of documents with the question lie, by codes, each with its place in `docs`: of all that can
@@ -107,7 +109,8 @@ impl VectorSet {
             }
         });
         for group in places.chunk_by(|a, b| a.part == b.part) {
-            let likely = self.likely(group, &reach.query, &can_count);
+            let all = Cow::Borrowed(group);
+            let likely = if reach.exact { all } else { self.likely(group, &reach.query, &can_count) };
             for (at, one) in likely.iter().enumerate() {
                 if let Some(later) = likely.get(at + AHEAD) {
                     later.codes.prefetch(later.row as usize);

@@ -272,12 +272,13 @@ impl VectorSet {
 }
 
 /// Walks over the rows that have a graph, where that takes less than comparing them: which of them are likely to be
-/// among the best. Tables that were walked say so. `ef` rows are kept on a walk, `least` where few may be found.
+/// among the best. Tables that were walked say so. `ef` rows are kept on a walk, `enough` among those that
+/// may be found, where they are many.
 pub(super) fn walk(
     tables: &mut [Table<'_>],
     query: &Query8,
     allowed: Option<&FixedBitSet>,
-    (ef, least): (usize, usize),
+    (ef, enough): (usize, usize),
     limit: usize,
 ) -> Vec<Candidate> {
     let mut found = Vec::new();
@@ -293,9 +294,9 @@ pub(super) fn walk(
             graph.walk(query, codes, ef)
         } else {
             // Half of the length finds as much where half of the rows may be found: they lie as far away as all of them.
-            let ef = if least < ef { least.max((ef as f64 * admitted) as usize) } else { ef };
+            let enough = enough.max((ef as f64 * admitted) as usize).min(ef);
             let accept = |row: u32| table.admitted(row as usize, allowed).is_some();
-            graph.walk_among(query, codes, (ef, rows / WORTH), live * admitted, accept)
+            graph.walk_among(query, codes, (ef, rows / WORTH), (enough, live * admitted), accept)
         };
         if near.is_whole {
             let most = |row: u32, cosine: f32| cosine + query.spread(codes.scale(row as usize));

@@ -69,8 +69,8 @@ impl Graph {
     /// The same among the rows that `accept` takes, which are a `share` of all: tombstones and filters. Gives up once more
     /// than `most` rows were compared: where few are accepted, comparing those takes less time.
     ///
-    /// Where many are accepted a longer walk over all rows finds enough of them, and takes less time than one that keeps
-    /// apart what it found and what it goes on from.
+    /// Where many are accepted a walk over all rows finds some of them, `enough` where they lie as close as elsewhere, in less
+    /// time than one that keeps apart what it found and what it goes on from. Where they do not, that one follows.
     ///
     /// # Panics
     /// As [`Graph::walk`].
@@ -79,20 +79,20 @@ impl Graph {
         query: &Query8,
         rows: CodeRows<'_>,
         (ef, most): (usize, usize),
-        share: f64,
+        (enough, share): (usize, f64),
         accept: impl Fn(u32) -> bool,
     ) -> Walked {
         Scratch::with(|scratch| {
             let layers = self.layers();
             if share >= MANY {
-                let kept = (ef as f64 / share) as usize;
+                let kept = (enough as f64 / share) as usize;
                 self.walk_all(query, rows, kept, scratch);
                 let near = scratch.pool.found().iter();
                 let accepted = near.flat_map(|near| {
                     layers.with_twins(near.row()).filter(|row| accept(*row)).map(|row| (row, near.cosine()))
                 });
                 let mut found: Vec<(u32, f32)> = accepted.collect();
-                if found.len() >= ef - ef / 4 {
+                if found.len() >= enough - enough / 4 {
                     found.sort_by_key(|(row, cosine)| Found::new(*cosine, *row));
                     found.truncate(ef);
                     let compared = scratch.compared;

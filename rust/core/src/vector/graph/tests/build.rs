@@ -152,7 +152,7 @@ fn can_be_reached_and_found(width: usize, values: u64, count: usize, seed: usize
     let query = Query8::new(&data.questions[0]);
     let all = graph.walk(&query, data.rows(), count);
     assert_eq!((all.found.len(), all.is_whole), (count, true));
-    let some = graph.walk_among(&query, data.rows(), (count, usize::MAX), 0.01, |row| row % 3 == 0);
+    let some = graph.walk_among(&query, data.rows(), (count, usize::MAX), (count, 0.01), |row| row % 3 == 0);
     assert_eq!((some.found.len(), some.is_whole), (count.div_ceil(3), true));
     assert!(all.found.iter().filter(|(row, _)| row % 3 == 0).eq(&some.found));
     for at in 0..count {

@@ -39,7 +39,7 @@ fn walk_on_damaged(data: &TestRows) {
         for question in &data.questions[..5] {
             let query = Query8::new(question);
             let all = graph.walk(&query, data.rows(), 64);
-            let some = graph.walk_among(&query, data.rows(), (64, usize::MAX), 0.5, |row| row % 2 == 0);
+            let some = graph.walk_among(&query, data.rows(), (64, usize::MAX), (64, 0.5), |row| row % 2 == 0);
             let rows = || all.found.iter().chain(&some.found);
             assert!(rows().all(|(row, _)| *row < 700) && all.found.len() <= 64);
             walked += 1;

@@ -52,8 +52,8 @@ fn all_twins_are_found() {
         assert_eq!(walked.found.iter().map(|(row, _)| *row).collect::<Vec<_>>(), same);
         // Of twins whose first is not accepted the others are found.
         let odd: Vec<u32> = same.iter().copied().filter(|row| row % 2 == 1).collect();
-        let walked =
-            graph.walk_among(&query, data.rows(), (odd.len().max(1), usize::MAX), 0.1, |row| row % 2 == 1);
+        let walked = graph
+            .walk_among(&query, data.rows(), (odd.len().max(1), usize::MAX), (1, 0.1), |row| row % 2 == 1);
         if !odd.is_empty() {
             assert_eq!(walked.found.iter().map(|(row, _)| *row).collect::<Vec<_>>(), odd);
         }
@@ -70,7 +70,7 @@ fn filters_and_tombstones_apply_on_the_way() {
         let accept = |row: u32| drawn[row as usize] < percent;
         let mut short = 0;
         let recall = data.recall(accept, |query| {
-            let walked = graph.walk_among(query, data.rows(), (64, usize::MAX), told, accept);
+            let walked = graph.walk_among(query, data.rows(), (64, usize::MAX), (64, told), accept);
             assert!(walked.found.iter().all(|(row, _)| accept(*row)) && !walked.is_all);
             short += usize::from(!walked.is_whole || walked.found.len() < 48);
             walked
@@ -84,11 +84,11 @@ fn a_walk_says_whether_it_found_all_there_is() {
     let data = TestRows::clustered(1_000, 24);
     let graph = graph(data.rows(), 100);
     let query = Query8::new(&data.questions[0]);
-    let few = graph.walk_among(&query, data.rows(), (64, usize::MAX), 0.01, |row| row % 100 == 0);
+    let few = graph.walk_among(&query, data.rows(), (64, usize::MAX), (64, 0.01), |row| row % 100 == 0);
     assert!(few.is_whole && few.is_all && few.found.len() == 10 && few.compared == 1_000);
-    let given_up = graph.walk_among(&query, data.rows(), (64, 300), 0.01, |row| row % 100 == 0);
+    let given_up = graph.walk_among(&query, data.rows(), (64, 300), (64, 0.01), |row| row % 100 == 0);
     assert!(!given_up.is_whole && !given_up.is_all && given_up.found.len() < 10);
-    let none = graph.walk_among(&query, data.rows(), (64, usize::MAX), 0.5, |_| false);
+    let none = graph.walk_among(&query, data.rows(), (64, usize::MAX), (64, 0.5), |_| false);
     assert!(none.is_whole && none.found.is_empty());
     let all = graph.walk(&query, data.rows(), 5_000);
     assert!(all.is_whole && all.is_all && all.found.len() == 1_000);
@@ -102,7 +102,7 @@ fn a_walk_within_a_walk_is_its_own() {
     let graph = graph(data.rows(), 100);
     let query = Query8::new(&data.questions[0]);
     let plain = graph.walk(&query, data.rows(), 20);
-    let nested = graph.walk_among(&query, data.rows(), (20, usize::MAX), 1.0, |_| {
+    let nested = graph.walk_among(&query, data.rows(), (20, usize::MAX), (20, 1.0), |_| {
         graph.walk(&query, data.rows(), 20) == plain
     });
     assert_eq!(nested.found, plain.found);

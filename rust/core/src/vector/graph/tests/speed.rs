@@ -186,7 +186,8 @@ fn building_and_walking() {
         let accept = |row: u32| allowed.contains(row as usize);
         let best = best(&data, accept);
         for ef in [64, 128] {
-            let walk = |query: &Query8| ids(graph.walk_among(query, rows, (ef, usize::MAX), 0.01, accept));
+            let walk =
+                |query: &Query8| ids(graph.walk_among(query, rows, (ef, usize::MAX), (ef, 0.01), accept));
             say(&format!("ef {ef}, {what}"), measure(&data, &best, walk));
         }
     }
