@@ -680,7 +680,7 @@ def test_the_command_does_it_and_says_so(cli: Cli) -> None:
     done = cli("reindex", "--embedder", "hash:32", env=old)
     assert done.out == ""
     assert "embedded 3, refused 0, changed meanwhile 0, still waiting 0; 3 of 3 records have" in done.err
-    assert "vectors of hash:32 are searched now, before of hash:16\n" in done.err
+    assert "vectors of hash:32 are searched now, in place of those of hash:16\n" in done.err
     assert "say `otolith config set embedder hash:32`" in done.err
     assert "\x1b" not in done.err
     assert cli("status", "--json").json["home_embedder"].startswith("hash:32|")

@@ -1091,7 +1091,7 @@ class HybridIndex:
         """
     def compact(self) -> None:
         """Makes the index smaller and faster after many changes: documents that were removed or replaced are gone from it
-        for good, and `max_doc` is `num_docs`. Many vectors get a graph, which takes some ten seconds for 100,000; what is
+        for good, and `max_doc` is `num_docs`. Many vectors get a graph, which takes some twenty seconds for 100,000; what is
         inserted meanwhile or afterwards is compared one by one until the next time. Ctrl-C ends it, and the next call goes on.
 
         Searches and changes by other threads wait while the documents are put together, a fraction of a second for 100,000,
