@@ -17,7 +17,8 @@ def command(invocation: Invocation) -> None:
     Others read all the time and write but for a moment. Prints each other file of the home that may still
     hold forgotten bytes, with its kind and size: previous versions, damaged stores, lost+found, backups,
     drafts, indexes of other settings, and what otolith did not make. Unfinished files that killed processes
-    left are removed. Then many vectors get a graph, some twenty seconds for 100,000; Ctrl-C keeps what is done.
+    left are removed. Then many vectors get a graph, in some twenty seconds for 100,000; Ctrl-C keeps what is
+    done.
     """
     with open_existing(invocation) as memory, progress(invocation, "compacting") as tell:
         report = memory.compact(progress=tell)

@@ -66,5 +66,6 @@ def _words(report: "ReindexReport") -> list[str]:
         f"still waiting {report.remaining}; {report.vectorized} of {of} have a vector of {mark}"
     ]
     if report.switched:
-        told.append(f"vectors of {mark} are searched now" + (f", in place of those of {before}" if before else ""))
+        instead = f", in place of those of {before}" if before else ""
+        told.append(f"vectors of {mark} are searched now{instead}")
     return told
