@@ -14,6 +14,7 @@ mod segment;
 mod set;
 mod signs;
 mod table;
+mod turn;
 
 pub(crate) use graph::{Builder, Graph};
 pub(crate) use reach::{Between, Reach};

@@ -69,7 +69,7 @@ impl VectorSet {
         let compared = tables.iter().map(Table::len).sum();
         for (table, at) in tables.iter_mut().zip(0..) {
             if !effort.exact {
-                table.sift(&query, depth, f32::NEG_INFINITY);
+                table.sift(&query, depth);
             }
             table.look_through(&query, allowed, at, &mut pool);
         }

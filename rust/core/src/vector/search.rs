@@ -113,16 +113,20 @@ impl VectorSet {
         let rows: usize = tables.iter().map(Table::len).sum();
         let exact = effort.exact || rows < effort.exact_below.unwrap_or(exact_rows(query.as_slice().len()));
         let mut walked = if exact { Vec::new() } else { walk(&mut tables, &codes, allowed, ef, limit) };
+        // Once, as what is left out then stays out.
+        let compared: usize = tables.iter().map(Table::len).sum();
+        if !effort.exact {
+            for table in &mut tables {
+                table.sift(&codes, k);
+            }
+        }
         loop {
             near.rounds += 1;
             let total: usize = tables.iter().map(Table::len).sum();
             // So many are scored that codes would leave none out.
             let all = limit >= total && floor == f32::NEG_INFINITY;
             let mut pool = Pool::new(limit, floor);
-            for (table, at) in tables.iter_mut().zip(0..) {
-                if !all && !effort.exact {
-                    table.sift(&codes, k, floor);
-                }
+            for (table, at) in tables.iter().zip(0..) {
                 if all {
                     table.each(allowed, |row, _| pool.found.push((f32::INFINITY, at, row as u32)));
                 } else {
@@ -146,7 +150,7 @@ impl VectorSet {
                     best.truncate(best.partition_point(|found| found.1 >= last));
                 }
                 near.found = best;
-                near.compared = total;
+                near.compared = compared;
                 near.walked = tables.iter().map(|table| table.walked).sum();
                 return Ok(near);
             }
@@ -456,7 +460,10 @@ mod tests {
         let built = set.graph_job(1).run(&|| false).unwrap();
         assert!(set.put_graph(built));
         (0..6_000).step_by(11).for_each(|doc| assert!(set.remove(DocId(doc))));
-        // Rows behind those that have signs.
+        // Rows behind those that have signs, some of documents between others.
+        for doc in (40..6_000).step_by(500) {
+            set.insert(DocId(doc), &[&rows[doc as usize + 7]]).unwrap();
+        }
         for doc in 6_000..6_200 {
             set.insert(DocId(doc), &[&rows[doc as usize - 5_500]]).unwrap();
         }
@@ -475,6 +482,32 @@ mod tests {
             }
         }
         assert!(other <= 1, "{other} of 90 answers were not those of all scores");
+    }
+
+    #[test]
+    fn rows_with_one_large_component_are_found_among_thousands() {
+        let (mut rows, _) = clustered(3_000, 130, 1);
+        for places in [4, 40] {
+            let mut set = VectorSet::new(None);
+            for (row, doc) in rows.iter_mut().zip(0..) {
+                row[doc as usize * 7 % places] = if doc % 3 == 0 { -4.0 } else { 4.0 };
+                set.insert(DocId(doc), &[&row[..]]).unwrap();
+            }
+            let built = set.graph_job(1).run(&|| false).unwrap();
+            assert!(set.put_graph(built));
+            let mut allowed = FixedBitSet::with_capacity(3_000);
+            allowed.insert_range(1..3_000);
+            let (mut found, mut all) = (0, 0);
+            for row in rows.iter().step_by(50) {
+                let query = UnitRow::new(row, None).unwrap();
+                let expected = naive(&set, &query, 10, Some(&allowed), 3_000);
+                let near = set.look(&query, 10, Some(&allowed), Effort::default()).unwrap().found;
+                assert!(near.len() >= 10);
+                found += expected.iter().filter(|one| near.contains(one)).count();
+                all += 10;
+            }
+            assert!(found * 1_000 >= all * 995, "{places}: {found} of {all}");
+        }
     }
 
     #[test]

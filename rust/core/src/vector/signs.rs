@@ -1,16 +1,16 @@
 //! Rows of one bit a component, to see which rows are worth comparing: a line of the cache where the codes of one take six.
 //!
-//! Kept of a row `x` are the signs `s` of `a = x - m`, where `m` is the mean of all rows, and three numbers. For a question
-//! `q` and `p = q - m`, `q x = q m + m a + p a`, and `p a` is near to `(p s) |a|^2 / |a|_1`, which has no bias when the
-//! directions of `p` and `a` have nothing to do with the axes; it then has a standard deviation of
-//! `|p| |a| sqrt((1/r^2 - 1) / (d - 1))` with `r = |a|_1 / (sqrt(d) |a|)` (Gao, Long 2024: `RaBitQ`, without its rotation:
-//! of rows made like embeddings the deviation is .996 of that). It is known of each row how far it may be off, so that rows
-//! with few large components, which have few signs that tell something, are compared rather than passed by.
+//! Kept of a row `x` are the signs `s` of `a = R (x - m)`, where `m` is the mean of all rows and `R` turns them, see
+//! [`super::turn`], and three numbers. For a question `q` and `p = R (q - m)`, `q x = q m + m (x - m) + p a`, and `p a` is near
+//! to `(p s) |a|^2 / |a|_1`, which has no bias and a standard deviation of `|p| |a| sqrt((1/r^2 - 1) / (d - 1))` with
+//! `r = |a|_1 / (sqrt(d) |a|)` (Gao, Long 2024: `RaBitQ`, with a turn of fewer steps). Without the turn that held for rows
+//! made like embeddings, but of rows whose components vary unlike each other a walk found .74 of the ten nearest.
 //!
-//! All is computed in one order, in whole numbers and in f64: the same bits with every kernel.
+//! All is computed in one order, in whole numbers, f32 and f64: the same bits with every kernel.
 
 use super::codes::{CodeRows, LINE, Query8, ZERO};
 use super::kernel::{Kernel, prefetch};
+use super::turn::turn;
 use bytemuck::must_cast_slice;
 
 /// Components whose signs lie in a word.
@@ -66,23 +66,24 @@ pub(super) struct Signs {
 impl Signs {
     /// None where they would take as much room as the codes.
     pub(super) fn of(rows: CodeRows<'_>) -> Option<Self> {
-        let dim = rows.stride();
-        let stride = words(dim)?;
-        let (mean, told_apart) = mean_of(rows);
+        let stride = words(rows.stride())?;
+        let dim = rows.stride() as f64;
+        let mean = mean_of(rows);
         let mut signs = Vec::with_capacity(stride * rows.len());
-        let mut apart = vec![0.0; dim];
+        let (mut apart, mut room) = (Vec::new(), Vec::new());
         for at in 0..rows.len() {
             let scale = f64::from(rows.scale(at));
-            for ((apart, code), mean) in apart.iter_mut().zip(rows.row(at)).zip(&mean) {
-                *apart = signed(*code) * scale - f64::from(*mean);
-            }
-            let sum: f64 = apart.iter().map(|a| a.abs()).sum();
-            let square: f64 = apart.iter().map(|a| a * a).sum();
-            let offset: f64 = apart.iter().zip(&mean).map(|(a, m)| a * f64::from(*m)).sum();
+            let components = rows.row(at).iter().map(|code| signed(*code) * scale);
+            apart.clear();
+            apart.extend(components.zip(&mean).map(|(x, mean)| (x - f64::from(*mean)) as f32));
+            let offset: f64 = apart.iter().zip(&mean).map(|(a, m)| f64::from(*a) * f64::from(*m)).sum();
+            turn(&mut apart, &mut room);
+            let sum: f64 = apart.iter().map(|a| f64::from(a.abs())).sum();
+            let square: f64 = apart.iter().map(|a| f64::from(*a) * f64::from(*a)).sum();
             // (1/r^2 - 1) |a|^2, where 1/r^2 = d |a|^2 / |a|_1^2.
             let (factor, spread) = if sum > 0.0 {
-                let unlike = (told_apart * square / (sum * sum) - 1.0).max(0.0);
-                (square / sum, (square * unlike / (told_apart - 1.0).max(1.0)).sqrt())
+                let unlike = (dim * square / (sum * sum) - 1.0).max(0.0);
+                (square / sum, (square * unlike / (dim - 1.0)).sqrt())
             } else {
                 (0.0, 0.0)
             };
@@ -109,20 +110,14 @@ fn signed(code: u8) -> f64 {
     f64::from(code) - f64::from(ZERO)
 }
 
-/// The mean of the rows, and how many components are not zero in all of them.
-fn mean_of(rows: CodeRows<'_>) -> (Vec<f32>, f64) {
+fn mean_of(rows: CodeRows<'_>) -> Vec<f32> {
     let mut sums = vec![0.0_f64; rows.stride()];
-    let mut used = vec![0_u8; rows.stride()];
     for at in 0..rows.len() {
         let scale = f64::from(rows.scale(at));
-        for ((sum, used), code) in sums.iter_mut().zip(&mut used).zip(rows.row(at)) {
-            *sum += signed(*code) * scale;
-            *used |= *code ^ ZERO;
-        }
+        sums.iter_mut().zip(rows.row(at)).for_each(|(sum, code)| *sum += signed(*code) * scale);
     }
     let count = rows.len().max(1) as f64;
-    let mean = sums.iter().map(|sum| (sum / count) as f32).collect();
-    (mean, used.iter().filter(|used| **used != 0).count() as f64)
+    sums.iter().map(|sum| (sum / count) as f32).collect()
 }
 
 /// A question, to be compared with signs.
@@ -130,7 +125,7 @@ fn mean_of(rows: CodeRows<'_>) -> (Vec<f32>, f64) {
 pub(super) struct SignQuery<'a> {
     kernel: Kernel,
     rows: SignRows<'a>,
-    /// Codes of `q - m`.
+    /// Codes of `R (q - m)`.
     codes: Vec<i8>,
     /// Of all codes.
     sum: i32,
@@ -149,7 +144,8 @@ impl<'a> SignQuery<'a> {
             return None;
         }
         let base: f64 = asked.iter().zip(rows.mean).map(|(q, m)| f64::from(*q) * f64::from(*m)).sum();
-        let apart: Vec<f32> = asked.iter().zip(rows.mean).map(|(q, m)| q - m).collect();
+        let mut apart: Vec<f32> = asked.iter().zip(rows.mean).map(|(q, m)| q - m).collect();
+        turn(&mut apart, &mut Vec::new());
         let length = apart.iter().map(|p| f64::from(*p) * f64::from(*p)).sum::<f64>().sqrt();
         let mut codes = vec![ZERO; asked.len()];
         let step = super::codes::quantise(&apart, &mut codes);
@@ -371,8 +367,24 @@ mod tests {
 
     #[test]
     fn cosines_are_as_far_off_as_is_told_of_them() {
-        for width in [65, 128, 384, 1_000] {
-            let (rows, questions) = clustered(1_500, width, 30);
+        for (width, uneven) in [(65, 0), (128, 0), (384, 0), (1_000, 0), (384, 1), (384, 2), (384, 3)] {
+            let (mut rows, mut questions) = clustered(1_500, width, 30);
+            for (row, at) in rows.iter_mut().chain(&mut questions).zip(0..) {
+                for (x, place) in row.iter_mut().zip(1..) {
+                    *x *= match uneven {
+                        1 => 1.0 / (place as f32).sqrt(),
+                        2 => 1.0 / place as f32,
+                        _ => 1.0,
+                    };
+                }
+                if uneven == 3 {
+                    row[at % 40] = 3.0;
+                }
+                let length = row.iter().map(|x| x * x).sum::<f32>().sqrt();
+                for x in row {
+                    *x /= length;
+                }
+            }
             let (lines, scales) = codes(&rows);
             let view = CodeRows::new(width, must_cast_slice(&lines), &scales).unwrap();
             let (mut squares, mut sum, mut beyond, mut count) = (0.0, 0.0, 0, 0.0);
@@ -388,8 +400,11 @@ mod tests {
                 }
             }
             let (mean, deviation) = (sum / count, f64::sqrt(squares / count));
-            assert!(mean.abs() < 0.1 && (0.8..1.1).contains(&deviation), "{width}: {mean} {deviation}");
-            assert!(f64::from(beyond as u32) <= 3e-4 * count, "{width}: {beyond} of {count}");
+            assert!(
+                mean.abs() < 0.15 && (0.7..1.2).contains(&deviation),
+                "{width} {uneven}: {mean} {deviation}"
+            );
+            assert!(f64::from(beyond as u32) <= 5e-4 * count, "{width} {uneven}: {beyond} of {count}");
         }
     }
 

@@ -7,6 +7,7 @@ use super::search::kth_best;
 use super::signs::SignQuery;
 use crate::ids::DocId;
 use fixedbitset::FixedBitSet;
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// Part of what a row's cosine may differ from that of its codes, see [`super::search`]: `5 / sqrt(12)`.
@@ -92,23 +93,28 @@ impl Table<'_> {
         DocId(self.base.wrapping_add(self.docs[row as usize]))
     }
 
-    /// Leaves of the rows of documents that may be found those that can be among the nearest `k` as far as their signs tell,
-    /// and that can be above `floor`.
+    /// Leaves of the rows of documents that may be found those that can be among the nearest `k` as far as their signs tell.
     ///
     /// The best of each of some blocks, by signs, are compared: the rows have to be as near as the `k`th of those.
-    pub(super) fn sift(&mut self, query: &Query8, k: usize, floor: f32) {
+    pub(super) fn sift(&mut self, query: &Query8, k: usize) {
         let Some(signs) = self.graph.and_then(Graph::signs) else { return };
         let Some(listed) = &self.listed else { return };
-        let with_signs = listed.partition_point(|row| (*row as usize) < signs.len().min(self.docs.len()));
         let (blocks, codes) = (k.saturating_mul(4).max(64), self.rows.codes());
-        if with_signs < 32 * blocks {
+        if listed.len() / 32 < blocks {
             return;
         }
+        // Rows that came since have none. Documents rise, but those that were given other rows have them at the end.
+        let has_signs = |row: u32| (row as usize) < signs.len();
+        let without: Vec<u32> = listed.iter().copied().filter(|row| !has_signs(*row)).collect();
+        let listed: Cow<'_, [u32]> = if without.is_empty() {
+            Cow::Borrowed(listed)
+        } else {
+            listed.iter().copied().filter(|row| has_signs(*row)).collect()
+        };
         let Some(signs) = SignQuery::new(query, signs, DEVIATIONS) else { return };
-        let (listed, rest) = listed.split_at(with_signs);
         let mut most = vec![0.0; listed.len()];
-        signs.most(listed, &mut most);
-        let size = listed.len().div_ceil(blocks);
+        signs.most(&listed, &mut most);
+        let size = listed.len().div_ceil(blocks).max(1);
         let best = listed.chunks(size).zip(most.chunks(size)).filter_map(|(rows, most)| {
             let best = most.iter().copied().fold(f32::NEG_INFINITY, f32::max);
             let place = most.iter().position(|most| *most >= best)?;
@@ -121,15 +127,15 @@ impl Table<'_> {
             let scale = codes.scale(*row as usize);
             (self.document(*row), query.cosine(*dot, scale) - query.spread(scale))
         });
-        let bar = kth_best(least, k).map_or(floor, |bar| bar.max(floor));
+        let Some(bar) = kth_best(least, k) else { return };
         // Without a jump for each row.
-        let (mut left, mut kept) = (vec![0; listed.len() + rest.len()], 0);
+        let (mut left, mut kept) = (vec![0; listed.len()], 0);
         for (row, most) in listed.iter().zip(&most) {
             left[kept] = *row;
             kept += usize::from(*most >= bar);
         }
         left.truncate(kept);
-        left.extend_from_slice(rest);
+        left.extend_from_slice(&without);
         self.listed = Some(left);
     }
 
