@@ -6,6 +6,7 @@ mod codes;
 mod graph;
 mod half;
 mod kernel;
+mod mixed;
 mod reach;
 mod row;
 mod rows;

@@ -4,11 +4,16 @@
 //! components tell next to nothing of the rest. Turned about by random signs, butterflies of 64 and an exchange between these, three
 //! times over, any row looks like one of random directions (Ailon, Chazelle 2009), and inner products stay what they were.
 
+use super::mixed::mixed;
+
 /// Components that one butterfly goes over.
 const BLOCK: usize = 64;
 
 /// After two a component is spread over all that there are up to 4,096; after three over more than the widest row has.
 const ROUNDS: u64 = 3;
+
+/// Of the signs: graphs hold what comes of it.
+const SEED: u64 = 0x7475_726E_0000_0001;
 
 /// Turns a row, whose length is a multiple of [`BLOCK`]; `room` is written over.
 pub(super) fn turn(row: &mut Vec<f32>, room: &mut Vec<f32>) {
@@ -17,7 +22,7 @@ pub(super) fn turn(row: &mut Vec<f32>, room: &mut Vec<f32>) {
         room.clear();
         room.resize(row.len(), 0.0);
         for (block, at) in row.as_chunks_mut::<BLOCK>().0.iter_mut().zip(0..) {
-            let signs = mixed(round << 32 | at as u64);
+            let signs = mixed(SEED, round << 32 | at as u64);
             for (x, place) in block.iter_mut().zip(0..) {
                 *x = f32::from_bits(x.to_bits() ^ (((signs >> place & 1) as u32) << 31));
             }
@@ -43,14 +48,6 @@ fn butterfly(block: &mut [f32; BLOCK]) {
         }
         half *= 2;
     }
-}
-
-/// The `at`th number of a generator of random ones (Steele, Lea, Flood 2014): signs are stored, so it must not change.
-fn mixed(at: u64) -> u64 {
-    let mut z = 0x7475_726E_0000_0001_u64.wrapping_add((at + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -5,10 +5,14 @@
 //! gives up its farthest for the row. Layers are drawn by the number of the row, so that they need no state.
 
 use super::super::codes::{CodeRows, Pairs, Query8};
+use super::super::mixed::mixed;
 use super::found::Found;
 use super::links::Links;
 use super::scratch::Scratch;
 use super::{EF_CONSTRUCTION, M, M0, MAX_LEVEL};
+
+/// Of the levels: graphs hold what comes of it.
+const SEED: u64 = 0x6F74_6F6C_6974_6800;
 
 /// Adds the next row. `chosen` is room for the choice.
 pub(super) fn append(
@@ -47,15 +51,7 @@ pub(super) fn append(
 fn level_of(row: u32) -> usize {
     /// Bits of a random number that make a layer: `M` is 2 to the power of them.
     const BITS: u32 = M.trailing_zeros();
-    ((mixed(u64::from(row)).leading_zeros() / BITS) as usize).min(MAX_LEVEL)
-}
-
-/// The `at`th number of a generator of random ones (Steele, Lea, Flood 2014).
-fn mixed(at: u64) -> u64 {
-    let mut z = 0x6F74_6F6C_6974_6800_u64.wrapping_add((at + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
+    ((mixed(SEED, u64::from(row)).leading_zeros() / BITS) as usize).min(MAX_LEVEL)
 }
 
 /// Of rows in order, up to `most` of which each is nearer to the question than to any before it; all, if they are not more.
