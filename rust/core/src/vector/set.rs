@@ -48,7 +48,6 @@ impl VectorSet {
     ///
     /// # Errors
     /// [`Refusal::Width`] when the rows have another width; then the documents have none.
-    #[allow(dead_code, reason = "the engine uses it in the next step")]
     pub(crate) fn add_segment(
         &mut self,
         segment: Option<VectorSegment>,
