@@ -121,7 +121,7 @@ impl Pool {
 
     /// The row at a place, if its neighbours were not looked at; from now on they were.
     #[inline]
-    pub(super) fn expand(&mut self, place: usize) -> Option<u32> {
+    fn expand(&mut self, place: usize) -> Option<u32> {
         let found = self.found.get_mut(place).filter(|found| !found.is_expanded())?;
         *found = found.expanded();
         Some(found.row())

@@ -60,18 +60,9 @@ impl Scratch {
         starts: &[Found],
         ef: usize,
     ) {
-        self.begin(layers, rows, ef);
-        for start in starts {
-            if self.is_new(*start) {
-                self.pool.offer(start.fresh());
-            }
-        }
+        self.begin_at(layers, rows, starts, ef);
         let mut place = 0;
-        while place < self.pool.found().len() {
-            let Some(row) = self.pool.expand(place) else {
-                place += 1;
-                continue;
-            };
+        while let Some(row) = self.pool.expand_from(&mut place) {
             self.gather(layers.list(row, layer));
             // Who is next, if nothing nearer is found now.
             if layer == 0
@@ -106,12 +97,7 @@ impl Scratch {
         starts: &[Found],
         ef: usize,
     ) {
-        self.begin(layers, rows, ef);
-        for start in starts {
-            if self.is_new(*start) {
-                self.pool.offer(start.fresh());
-            }
-        }
+        self.begin_at(layers, rows, starts, ef);
         (self.listed.len, self.passed.len) = (0, 0);
         let mut place = 0;
         loop {
@@ -175,6 +161,16 @@ impl Scratch {
             }
             for found in self.batch.compare(query, rows, self.pool.bound()) {
                 take_if(&mut self.pool, &mut self.open, layers, *found, &accept);
+            }
+        }
+    }
+
+    /// Begins a walk that keeps all rows it meets, with these.
+    fn begin_at(&mut self, layers: Layers<'_>, rows: CodeRows<'_>, starts: &[Found], ef: usize) {
+        self.begin(layers, rows, ef);
+        for start in starts {
+            if self.is_new(*start) {
+                self.pool.offer(start.fresh());
             }
         }
     }
