@@ -1095,8 +1095,8 @@ class HybridIndex:
         inserted meanwhile or afterwards is compared one by one until the next time. Ctrl-C ends it, and the next call goes on.
 
         Searches and changes by other threads wait while the documents are put together, a fraction of a second for 100,000,
-        not while the graph is built: that is done over a copy of the vectors of a byte a component. Only if vectors are
-        given other places twice in that time, by many removals or another thread's compaction, do they wait for the graph.
+        not while the graph is built: that is done over a copy of the vectors of a byte a component. Only if other threads
+        compact it twice in that time do they wait for the graph.
 
         Raises:
             StoreCorrupt: The file it was loaded from is damaged.

@@ -141,13 +141,14 @@ impl Index {
     }
 
     /// Gives the documents new numbers, those in `numbers` that are below `count`, in the same order; every live one
-    /// has one.
+    /// has one. Rows are put in that order without the dead ones, or, where that can be, left `in_place`.
     ///
     /// # Errors
     /// [`Error::Internal`] when the new state cannot be built; then nothing has changed.
-    pub(crate) fn renumber(&mut self, numbers: &[u32], count: u32) -> Result<()> {
+    pub(crate) fn renumber(&mut self, numbers: &[u32], count: u32, in_place: bool) -> Result<()> {
         let refused = |refusal| Error::Internal(format!("a row that was searched: {refusal}"));
-        let vectors = self.vectors.renumbered(numbers).map_err(refused)?;
+        let in_place = in_place && self.vectors.can_be_renumbered();
+        let vectors = if in_place { None } else { self.vectors.renumbered(numbers).map_err(refused)? };
         let mut texts = FixedBitSet::with_capacity(count as usize);
         for (doc, number) in (0..).map(DocId).zip(numbers.iter().copied().map(DocId)) {
             if number.0 == DROPPED {
@@ -156,7 +157,9 @@ impl Index {
             texts.set(number.index(), self.texts.contains(doc.index()));
         }
         self.lexical.renumber(numbers, count)?;
-        if let Some(vectors) = vectors {
+        if in_place {
+            self.vectors.renumber(numbers);
+        } else if let Some(vectors) = vectors {
             self.vectors = vectors;
         }
         self.texts = texts;

@@ -10,8 +10,10 @@ mod pairs;
 pub(super) use pairs::Pairs;
 
 use super::kernel::{Kernel, prefetch};
+use super::signs::turned;
 use super::table::SPREAD;
 use bytemuck::{AnyBitPattern, NoUninit};
+use std::cell::OnceCell;
 
 /// Rows begin at multiples of it: a line of the cache, the widest register.
 pub(crate) const LINE: usize = 64;
@@ -121,6 +123,7 @@ pub(crate) struct Query8 {
     /// What the products come to that rows have for being stored 128 higher.
     excess: i32,
     scale: f32,
+    turned: OnceCell<Vec<f32>>,
 }
 
 impl Query8 {
@@ -140,7 +143,7 @@ impl Query8 {
         let codes: Vec<i8> = codes.iter().map(|code| (code ^ ZERO).cast_signed()).collect();
         let wide: Vec<i16> = codes.iter().map(|code| i16::from(*code)).collect();
         let excess = i32::from(ZERO) * wide.iter().map(|code| i32::from(*code)).sum::<i32>();
-        Self { kernel, codes, wide, excess, scale }
+        Self { kernel, codes, wide, excess, scale, turned: OnceCell::new() }
     }
 
     /// Inner product of codes with a row of as many bytes.
@@ -214,9 +217,10 @@ impl Query8 {
         self.kernel
     }
 
-    /// What the codes stand for; zeros behind the last component.
-    pub(super) fn components(&self) -> impl Iterator<Item = f32> {
-        self.codes.iter().map(|code| f32::from(*code) * self.scale)
+    /// What the codes stand for, turned as the rows are that signs are kept of.
+    pub(super) fn turned(&self) -> &[f32] {
+        let components = || self.codes.iter().map(|code| f32::from(*code) * self.scale).collect();
+        self.turned.get_or_init(|| turned(components()))
     }
 
     /// Width of the question's step.

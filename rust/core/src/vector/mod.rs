@@ -1,5 +1,6 @@
 //! Vectors: checked unit rows, their similarity, and the search for near ones: over all of them, or by a graph.
 
+mod building;
 #[cfg(test)]
 mod clustered;
 mod codes;
@@ -17,10 +18,11 @@ mod signs;
 mod table;
 mod turn;
 
+pub use building::{BuiltGraph, GraphJob};
 pub(crate) use graph::{Builder, Graph};
 pub(crate) use reach::{Between, Reach};
 pub use row::{MAX_DIM, Refusal, UnitRow};
 pub(crate) use rows::StoredRow;
 pub use search::{Effort, Near, exact_rows, graph_rows};
 pub(crate) use segment::VectorSegment;
-pub use set::{BuiltGraph, GraphJob, VectorSet};
+pub use set::VectorSet;

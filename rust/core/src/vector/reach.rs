@@ -1,6 +1,6 @@
 //! The neighbourhood of a question, by codes alone: what the sum of two legs is decided by before anything is scored.
 
-use super::codes::{CodeRows, Query8};
+use super::codes::Query8;
 use super::graph::Graph;
 use super::row::{Refusal, UnitRow};
 use super::search::{AHEAD, Effort, walk};
@@ -9,7 +9,6 @@ use super::signs::SignQuery;
 use super::table::{Candidate, DEVIATIONS, Pool, Table};
 use crate::ids::DocId;
 use fixedbitset::FixedBitSet;
-use std::borrow::Cow;
 
 /// Between what a cosine can be expected to lie, see [`super::search`].
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -99,26 +98,28 @@ impl VectorSet {
         docs: &[DocId],
         can_count: impl Fn(usize, f32) -> bool,
     ) -> Vec<(usize, Option<Between>)> {
-        let mut found: Vec<(usize, Option<Between>)> = Vec::with_capacity(docs.len());
-        let mut places: Vec<Place<'_>> = Vec::with_capacity(docs.len());
-        self.each_place(docs, |at, part, rows| match rows {
-            None => found.push((at, None)),
-            Some((rows, span)) => {
-                let codes = rows.codes();
-                places.extend(span.map(|row| Place { at, part, codes, row: row as u32 }));
+        let mut found: Vec<(usize, Option<Between>)> = Vec::new();
+        let mut places: Vec<Place> = Vec::with_capacity(docs.len());
+        let parts = self.each_place(docs, |at, part, span| {
+            if span.is_empty() {
+                found.push((at, None));
             }
+            places.extend(span.map(|row| Place { at: at as u32, part: part as u32, row: row as u32 }));
         });
-        for group in places.chunk_by(|a, b| a.part == b.part) {
-            let all = Cow::Borrowed(group);
-            let likely = if reach.exact { all } else { self.likely(group, &reach.query, &can_count) };
-            for (at, one) in likely.iter().enumerate() {
-                if let Some(later) = likely.get(at + AHEAD) {
-                    later.codes.prefetch(later.row as usize);
+        for group in places.chunk_by_mut(|a, b| a.part == b.part) {
+            let part = group[0].part as usize;
+            let Some(rows) = &parts[part] else { continue };
+            let codes = rows.codes();
+            let kept =
+                if reach.exact { group.len() } else { self.keep_likely(group, &reach.query, &can_count) };
+            let likely = &group[..kept];
+            for (place, one) in likely.iter().enumerate() {
+                if let Some(later) = likely.get(place + AHEAD) {
+                    codes.prefetch(later.row as usize);
                 }
-                let Place { at, codes, row, .. } = *one;
-                let scale = codes.scale(row as usize);
-                let cosine = reach.query.cosine(reach.query.dot(codes.row(row as usize)), scale);
-                let between = Between::around(cosine, reach.query.spread(scale));
+                let (at, row) = (one.at as usize, one.row as usize);
+                let cosine = reach.query.cosine(reach.query.dot(codes.row(row)), codes.scale(row));
+                let between = Between::around(cosine, reach.query.spread(codes.scale(row)));
                 match found.last_mut() {
                     Some((last, Some(other))) if *last == at => *other = other.or(between),
                     _ => found.push((at, Some(between))),
@@ -129,37 +130,42 @@ impl VectorSet {
         found
     }
 
-    /// The rows of one part that can count, see [`VectorSet::between`].
-    fn likely<'a>(
+    /// Puts the rows of one part that can count first, in their order: how many these are. See [`VectorSet::between`].
+    fn keep_likely(
         &self,
-        places: &'a [Place<'a>],
+        places: &mut [Place],
         query: &Query8,
         can_count: impl Fn(usize, f32) -> bool,
-    ) -> Cow<'a, [Place<'a>]> {
-        let all = Cow::Borrowed(places);
-        let Some(part) = places.first().map(|place| place.part) else { return all };
-        let Some(signs) = self.graph_of(part).and_then(Graph::signs) else { return all };
-        let Some(asked) = SignQuery::new(query, signs, DEVIATIONS) else { return all };
-        let has_signs = |place: &Place<'_>| (place.row as usize) < signs.len();
-        let rows: Vec<u32> = places.iter().filter(|place| has_signs(place)).map(|place| place.row).collect();
+    ) -> usize {
+        let signs =
+            places.first().and_then(|place| self.graph_of(place.part as usize)).and_then(Graph::signs);
+        let Some(signs) = signs else { return places.len() };
+        let Some(asked) = SignQuery::new(query, signs) else { return places.len() };
+        // Rows that came since have none.
+        let has_signs = |place: &Place| (place.row as usize) < signs.len();
+        let mut rows: Vec<u32> = Vec::with_capacity(places.len());
+        rows.extend(places.iter().filter(|place| has_signs(place)).map(|place| place.row));
         let mut most = vec![0.0; rows.len()];
-        asked.most(&rows, &mut most);
-        let mut most = most.into_iter();
-        let mut can_count = |place: &&Place<'_>| {
-            let most = if has_signs(place) { most.next() } else { None };
-            most.is_none_or(|most| can_count(place.at, most))
-        };
-        places.iter().filter(|place| can_count(place)).copied().collect()
+        asked.most(DEVIATIONS, &rows, &mut most);
+        let (mut most, mut kept) = (most.into_iter(), 0);
+        for at in 0..places.len() {
+            let place = places[at];
+            let most = if has_signs(&place) { most.next() } else { None };
+            if most.is_none_or(|most| can_count(place.at as usize, most)) {
+                places[kept] = place;
+                kept += 1;
+            }
+        }
+        kept
     }
 }
 
 /// A row of a document that is asked about.
 #[derive(Debug, Clone, Copy)]
-struct Place<'a> {
+struct Place {
     /// Which document it is of.
-    at: usize,
-    part: usize,
-    codes: CodeRows<'a>,
+    at: u32,
+    part: u32,
     row: u32,
 }
 

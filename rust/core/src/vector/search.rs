@@ -12,7 +12,7 @@
 
 use super::codes::{Query8, stride};
 use super::graph::EF_SEARCH;
-use super::half::{self, HalfRow};
+use super::half;
 use super::kernel::{Kernel, prefetch};
 use super::row::{Refusal, UnitRow};
 use super::set::{DEAD, VectorSet};
@@ -176,19 +176,19 @@ impl VectorSet {
             return Ok(vec![f32::NAN; docs.len()]);
         }
         let asked = Asked::new(query);
-        let mut rows: Vec<(usize, HalfRow<'_>)> = Vec::with_capacity(docs.len());
-        self.each_place(docs, |at, _, found| {
-            if let Some((view, span)) = found {
-                rows.extend(span.map(|row| (at, view.half(row))));
-            }
-        });
+        let mut places: Vec<(usize, usize, usize)> = Vec::with_capacity(docs.len());
+        let parts = self.each_place(docs, |at, part, span| places.extend(span.map(|row| (at, part, row))));
+        let row = |(_, part, row): (usize, usize, usize)| parts[part].as_ref().map(|rows| rows.half(row));
         let mut scores = vec![f32::NAN; docs.len()];
-        for (place, (at, row)) in rows.iter().enumerate() {
-            if let Some((_, row)) = rows.get(place + AHEAD) {
-                prefetch(row.bits);
+        for (at, place) in places.iter().enumerate() {
+            if let Some(later) = places.get(at + AHEAD).and_then(|place| row(*place)) {
+                prefetch(later.bits);
             }
-            // `max` takes the number when the other is NaN.
-            scores[*at] = scores[*at].max(row.cosine(asked.kernel, &asked.lanes));
+            let score = &mut scores[place.0];
+            if let Some(row) = row(*place) {
+                // `max` takes the number when the other is NaN.
+                *score = score.max(row.cosine(asked.kernel, &asked.lanes));
+            }
         }
         Ok(scores)
     }
@@ -240,9 +240,9 @@ impl VectorSet {
                 docs,
                 base: part.base,
                 max_doc: part.max_doc,
-                dead: (!part.dead.is_clear()).then_some(&part.dead),
+                dead: (part.dead_count > 0).then_some(&part.dead),
                 graph: part.segment.graph(),
-                shares: (1.0 - part.dead.count_ones(..) as f64 / f64::from(part.max_doc.max(1)), 1.0),
+                shares: (1.0 - part.dead_count as f64 / f64::from(part.max_doc.max(1)), 1.0),
                 listed: None,
                 walked: 0,
                 passed_by: false,

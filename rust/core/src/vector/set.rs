@@ -1,23 +1,21 @@
 //! The rows of an index: of its segments, and those that came since.
 
-use super::graph::{Builder, Graph};
+use super::building::{BuiltGraph, GraphJob, Order};
+use super::graph::Graph;
 use super::row::Refusal;
-use super::rows::{self, CopiedCodes, Rows, RowsView, StoredRow};
+use super::rows::{self, Rows, RowsView, StoredRow};
 use super::segment::{UNIT, VectorSegment, add_to_sum};
-use crate::error::Result;
 use crate::ids::DocId;
-use crate::sections::Sections;
 use fixedbitset::FixedBitSet;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Unit rows of documents, one or several to a document, all of one width, rounded to half precision.
 ///
 /// A document scores by its best row. The rows of the first documents may lie in segments; those of the others are held
-/// here, and freed when more than half are dead.
+/// here, and freed when more than half are dead, but for those that a graph leads to while half of these live.
 #[derive(Debug, Default)]
 pub struct VectorSet {
-    /// Another one when rows that are held here were moved: the first rows of two states with the same are the same.
+    /// Of the rows that are held here.
     order: Order,
     dim: Option<usize>,
     pub(super) segments: Vec<Part>,
@@ -29,6 +27,8 @@ pub struct VectorSet {
     /// Where each document's rows are: they lie together. Indexed by document, from `first_own` on.
     spans: Vec<Span>,
     live_rows: usize,
+    /// Dead rows that were left where they are when others were freed.
+    dead_kept: usize,
     live_docs: usize,
     /// Over the first of the rows that are held here.
     graph: Option<Graph>,
@@ -65,7 +65,13 @@ impl VectorSet {
         self.sum.resize(found, 0);
         self.sum.iter_mut().zip(segment.sum()).for_each(|(sum, x)| *sum = sum.wrapping_add(*x));
         self.live_docs += segment.num_docs();
-        let mut part = Part { base, max_doc, segment, dead: FixedBitSet::with_capacity(max_doc as usize) };
+        let mut part = Part {
+            base,
+            max_doc,
+            segment,
+            dead: FixedBitSet::with_capacity(max_doc as usize),
+            dead_count: 0,
+        };
         for doc in dead.ones().take_while(|doc| *doc < max_doc as usize) {
             self.live_docs -= usize::from(part.kill(DocId(doc as u32), &mut self.sum));
         }
@@ -175,14 +181,14 @@ impl VectorSet {
         let rows = self.own().map_or(0, |(rows, _)| rows.codes().len());
         let wanted = rows > 0 && rows >= least;
         let done = self.graph.as_ref().is_some_and(|graph| graph.len() == rows);
-        let rows = match self.dim {
+        let copied = match self.dim {
             Some(width) if wanted && !done => Some((width, self.rows.copied_codes())),
             _ => None,
         };
-        GraphJob { order: self.order, rows, graph: self.graph.clone().filter(|_| wanted) }
+        GraphJob::new(self.order.held(rows), copied, self.graph.clone().filter(|_| wanted))
     }
 
-    /// Puts a graph in place; false when rows were moved since the copy was made, or there is a graph of more.
+    /// Puts a graph in place; false when it is of rows in another order, or there is a graph of more.
     pub(crate) fn put_graph(&mut self, built: BuiltGraph) -> bool {
         let more = |own: &Graph| built.graph.as_ref().is_some_and(|graph| graph.len() < own.len());
         if built.order != self.order || self.graph.as_ref().is_some_and(more) {
@@ -211,7 +217,7 @@ impl VectorSet {
     pub(crate) fn graph_in_order(&self) -> Option<&Graph> {
         match &self.segments[..] {
             [] => self.graph.as_ref().filter(|_| self.is_whole() && self.owners.is_sorted()),
-            [only] if self.owners.is_empty() && only.dead.is_clear() => only.segment.graph(),
+            [only] if self.owners.is_empty() && only.dead_count == 0 => only.segment.graph(),
             _ => None,
         }
     }
@@ -232,6 +238,27 @@ impl VectorSet {
             all.graph = self.graph_in_order().cloned();
         }
         refused.map_or(Ok(Some(all)), Err)
+    }
+
+    /// Whether [`VectorSet::renumber`] can be called: no rows lie in segments.
+    pub(crate) fn can_be_renumbered(&self) -> bool {
+        self.first_own == 0
+    }
+
+    /// Gives the documents other numbers, as [`VectorSet::renumbered`] does, and leaves rows where they are, so that their
+    /// graph stays.
+    pub(crate) fn renumber(&mut self, numbers: &[u32]) {
+        for owner in self.owners.iter_mut().filter(|owner| **owner != DEAD) {
+            *owner = numbers[*owner as usize];
+        }
+        let spans = std::mem::take(&mut self.spans);
+        for (span, number) in spans.into_iter().zip(numbers).filter(|(span, _)| span.count > 0) {
+            let place = *number as usize;
+            if self.spans.len() <= place {
+                self.spans.resize(place + 1, Span::default());
+            }
+            self.spans[place] = span;
+        }
     }
 
     /// Takes the rows of segments into memory, where documents can be given others.
@@ -297,7 +324,9 @@ impl VectorSet {
         self.spans[place] = Span::default();
         self.live_rows -= count;
         self.live_docs -= 1;
-        if self.owners.len() > 2 * self.live_rows + 64 {
+        // What looking through them all costs is shared by that many removals.
+        let dead = self.owners.len() - self.live_rows;
+        if dead > self.live_rows + 64 && dead > self.dead_kept + self.owners.len() / 8 {
             self.purge();
         }
         true
@@ -315,12 +344,19 @@ impl VectorSet {
         (doc.0 - self.first_own) as usize
     }
 
+    /// Frees dead rows. Those that a graph leads to, or is being built over, stay where they are, as long as half of them
+    /// live; and whatever lives while one is being built.
     fn purge(&mut self) {
-        self.graph = None;
-        self.order = Order::default();
+        let graph = self.graph.as_ref().map_or(0, Graph::len);
+        let held = self.order.rows_held();
+        let live = self.owners[..graph].iter().filter(|owner| **owner != DEAD).count();
+        let fixed = if held > 0 || 2 * live >= graph { held.max(graph) } else { 0 };
+        if fixed < graph {
+            self.graph = None;
+        }
         let width = self.dim.unwrap_or(0);
-        let mut kept = 0;
-        for row in 0..self.owners.len() {
+        let mut kept = fixed;
+        for row in fixed..self.owners.len() {
             if self.owners[row] == DEAD {
                 continue;
             }
@@ -339,6 +375,7 @@ impl VectorSet {
         }
         self.owners.truncate(kept);
         self.rows.truncate(kept, width);
+        self.dead_kept = kept - self.live_rows;
     }
 
     /// Mean of the documents' first rows, None when there is none.
@@ -361,14 +398,14 @@ impl VectorSet {
     }
 
     /// The rows of many documents: `take` is given each place in `docs`, the segment, or one number more for the rows that are
-    /// held here, and its rows with the numbers of the document's; None when it has none. Arrays are looked up once.
-    pub(super) fn each_place<'a>(
-        &'a self,
+    /// held here, and the numbers of the document's rows there. Gives the rows of each: arrays are looked up once.
+    pub(super) fn each_place(
+        &self,
         docs: &[DocId],
-        mut take: impl FnMut(usize, usize, Option<(&RowsView<'a>, Range<usize>)>),
-    ) {
+        mut take: impl FnMut(usize, usize, Range<usize>),
+    ) -> Vec<Option<RowsView<'_>>> {
         let segments = self.segments.iter().map(|part| part.segment.all().map(|(rows, _)| rows));
-        let views: Vec<Option<RowsView<'_>>> = segments.chain([self.own().map(|(rows, _)| rows)]).collect();
+        let rows: Vec<Option<RowsView<'_>>> = segments.chain([self.own().map(|(rows, _)| rows)]).collect();
         for (doc, at) in docs.iter().zip(0..) {
             let (part, span) = match self.part(*doc) {
                 Some((part, doc)) => {
@@ -377,60 +414,14 @@ impl VectorSet {
                 }
                 None => (self.segments.len(), self.own_span(*doc)),
             };
-            take(at, part, views[part].as_ref().filter(|_| !span.is_empty()).map(|rows| (rows, span)));
+            take(at, part, if rows[part].is_some() { span } else { 0..0 });
         }
+        rows
     }
 
     /// The graph of a segment, or of the rows that are held here: see [`VectorSet::each_place`].
     pub(super) fn graph_of(&self, part: usize) -> Option<&Graph> {
         self.segments.get(part).map_or(self.graph.as_ref(), |part| part.segment.graph())
-    }
-}
-
-/// An order of rows that no other set of this process has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Order(u64);
-
-impl Default for Order {
-    fn default() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
-/// What the graph of rows in memory is built from: a copy of them.
-#[derive(Debug)]
-pub struct GraphJob {
-    order: Order,
-    /// Their width and their codes; None when there is nothing to build.
-    rows: Option<(usize, CopiedCodes)>,
-    /// Of the first of them.
-    graph: Option<Graph>,
-}
-
-/// A graph that is to be put in its place.
-#[derive(Debug)]
-pub struct BuiltGraph {
-    order: Order,
-    graph: Option<Graph>,
-    /// Whether it is one of all rows that were copied.
-    pub(crate) is_done: bool,
-}
-
-impl GraphJob {
-    /// Builds the graph; `stop` is asked while it does, and what is done by then is given.
-    ///
-    /// # Errors
-    /// [`crate::Error::Internal`] when it cannot be built: vectors are compared one by one then.
-    pub fn run(self, stop: &dyn Fn() -> bool) -> Result<BuiltGraph> {
-        let Self { order, rows, mut graph } = self;
-        let mut is_done = true;
-        if let Some(codes) = rows.as_ref().and_then(|(width, codes)| codes.view(*width)) {
-            let mut builder = Builder::begin(codes, graph.as_ref())?;
-            is_done = builder.run(stop)?;
-            graph = Graph::open(&Sections::in_memory(|out| builder.write(out))?)?;
-        }
-        Ok(BuiltGraph { order, graph, is_done })
     }
 }
 
@@ -442,6 +433,8 @@ pub(super) struct Part {
     pub(super) max_doc: u32,
     pub(super) segment: VectorSegment,
     pub(super) dead: FixedBitSet,
+    /// How many these are: counting them took a hundredth of a question's time.
+    pub(super) dead_count: usize,
 }
 
 impl Part {
@@ -462,7 +455,7 @@ impl Part {
             add_to_sum(sum, rows.half(first), -1);
         }
         let there = first.is_some();
-        self.dead.insert(doc.index());
+        self.dead_count += usize::from(!self.dead.put(doc.index()));
         there
     }
 }
@@ -481,6 +474,7 @@ pub(super) const DEAD: u32 = u32::MAX;
 mod tests {
     use super::super::UnitRow;
     use super::*;
+    use crate::sections::Sections;
     use proptest::prelude::*;
 
     #[test]
@@ -527,7 +521,18 @@ mod tests {
                 set.add_segment(segment, max_doc, &dead).unwrap();
             }
             let in_segments = set.first_own;
+            let mut job = None;
             for (doc, count, x) in ops {
+                // A graph is built beside all this now and then, and always fits.
+                match job.take() {
+                    Some(under_way) if x < 0.9 => job = Some(under_way),
+                    Some(under_way) => {
+                        let built = GraphJob::run(under_way, &|| false).unwrap();
+                        prop_assert!(set.put_graph(built));
+                    }
+                    None if x < -0.9 => job = Some(set.graph_job(1)),
+                    None => {}
+                }
                 let rows: Vec<[f32; 3]> = (0..count).map(|n| [x, 1.0, x * n as f32]).collect();
                 if count > 0 && doc >= in_segments {
                     set.insert(DocId(doc), &rows.iter().map(|row| &row[..]).collect::<Vec<_>>()).unwrap();

@@ -34,12 +34,12 @@ pub(super) struct SignRows<'a> {
     /// Words of a row: its signs, then its numbers.
     stride: usize,
     rows: &'a [u64],
-    /// As long as a row of codes.
+    /// `R m`, as long as a row of codes.
     mean: &'a [f32],
 }
 
 impl<'a> SignRows<'a> {
-    /// None when these are not the signs of `count` rows.
+    /// None when these are not the signs of `count` rows. `mean` is that which they are counted from, [`turned`].
     pub(super) fn new(rows: &'a [u64], mean: &'a [f32], count: usize) -> Option<Self> {
         let stride = words(mean.len()).filter(|_| mean.len().is_multiple_of(LINE))?;
         (stride.checked_mul(count) == Some(rows.len())).then_some(Self { stride, rows, mean })
@@ -54,6 +54,15 @@ impl<'a> SignRows<'a> {
     fn row(&self, at: u32) -> &'a [u64] {
         &self.rows[at as usize * self.stride..][..self.stride]
     }
+}
+
+/// `R row`; nothing when it has no such width.
+pub(super) fn turned(mut row: Vec<f32>) -> Vec<f32> {
+    if !row.len().is_multiple_of(LINE) {
+        return Vec::new();
+    }
+    turn(&mut row, &mut Vec::new());
+    row
 }
 
 /// Signs of rows in memory, as they are written.
@@ -132,27 +141,27 @@ pub(super) struct SignQuery<'a> {
     step: f32,
     /// `q m`
     base: f32,
-    /// What the spread of a row is multiplied by.
-    spread: f32,
+    /// `|p|`, what the spread of a row is multiplied by.
+    length: f32,
 }
 
 impl<'a> SignQuery<'a> {
-    /// `deviations` are added to what a cosine is near to.
-    pub(super) fn new(query: &Query8, rows: SignRows<'a>, deviations: f32) -> Option<Self> {
-        let asked = query.components().collect::<Vec<f32>>();
+    /// None when the rows have another width.
+    pub(super) fn new(query: &Query8, rows: SignRows<'a>) -> Option<Self> {
+        let asked = query.turned();
         if asked.len() != rows.mean.len() {
             return None;
         }
+        // A turn leaves products as they are.
         let base: f64 = asked.iter().zip(rows.mean).map(|(q, m)| f64::from(*q) * f64::from(*m)).sum();
-        let mut apart: Vec<f32> = asked.iter().zip(rows.mean).map(|(q, m)| q - m).collect();
-        turn(&mut apart, &mut Vec::new());
+        let apart: Vec<f32> = asked.iter().zip(rows.mean).map(|(q, m)| q - m).collect();
         let length = apart.iter().map(|p| f64::from(*p) * f64::from(*p)).sum::<f64>().sqrt();
         let mut codes = vec![ZERO; asked.len()];
         let step = super::codes::quantise(&apart, &mut codes);
         let codes: Vec<i8> = codes.iter().map(|code| (code ^ ZERO).cast_signed()).collect();
         let sum = codes.iter().map(|code| i32::from(*code)).sum();
-        let spread = deviations * length as f32;
-        Some(Self { kernel: query.kernel(), rows, codes, sum, step, base: base as f32, spread })
+        let (base, length) = (base as f32, length as f32);
+        Some(Self { kernel: query.kernel(), rows, codes, sum, step, base, length })
     }
 
     /// Asks for the signs of a row that will be looked at; nothing when there is no such row.
@@ -164,31 +173,33 @@ impl<'a> SignQuery<'a> {
         }
     }
 
-    /// What the cosines of these rows can be expected to be at most.
+    /// What the cosines of these rows can be expected to be at most: what they are near to and so many `deviations`.
     ///
     /// # Panics
     /// When there is no such row.
     #[inline]
-    pub(super) fn most(&self, at: &[u32], out: &mut [f32]) {
+    pub(super) fn most(&self, deviations: f32, at: &[u32], out: &mut [f32]) {
+        let spread = deviations * self.length;
         match self.kernel {
-            Kernel::Portable => portable::most(self, at, out),
+            Kernel::Portable => portable::most(self, spread, at, out),
             // SAFETY: a kernel is only made on a machine that has it.
             #[cfg(target_arch = "x86_64")]
-            Kernel::Avx2 => unsafe { avx2::most(self, at, out) },
+            Kernel::Avx2 => unsafe { avx2::most(self, spread, at, out) },
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
-            Kernel::Vnni => unsafe { vnni::most(self, at, out) },
+            Kernel::Vnni => unsafe { vnni::most(self, spread, at, out) },
         }
     }
 
     /// The most that a row with this sum of the codes where its signs are above zero can be expected to have.
     #[inline]
-    fn bound(&self, positive: i32, row: &[u64]) -> f32 {
+    fn bound(&self, spread: f32, positive: i32, row: &[u64]) -> f32 {
         let numbers = &row[self.codes.len() / WORD..];
         let (first, second) = (numbers[0], numbers[1]);
-        let [factor, offset, spread] = [first, first >> 32, second].map(|bits| f32::from_bits(bits as u32));
+        let [factor, offset, own_spread] =
+            [first, first >> 32, second].map(|bits| f32::from_bits(bits as u32));
         let near = self.base + offset + (2 * positive - self.sum) as f32 * (self.step * factor);
-        near + self.spread * spread
+        near + spread * own_spread
     }
 }
 
@@ -199,7 +210,7 @@ const AHEAD: usize = 32;
 macro_rules! loops {
     ($(#[$attribute:meta])*) => {
         $(#[$attribute])*
-        pub(super) fn most(query: &SignQuery<'_>, at: &[u32], out: &mut [f32]) {
+        pub(super) fn most(query: &SignQuery<'_>, spread: f32, at: &[u32], out: &mut [f32]) {
             at.iter().take(AHEAD).for_each(|at| prefetch(query.rows.row(*at)));
             let (fours, rest) = at.as_chunks::<4>();
             let (out, out_rest) = out.as_chunks_mut::<4>();
@@ -210,12 +221,12 @@ macro_rules! loops {
                 let rows = [query.rows.row(a), query.rows.row(b), query.rows.row(c), query.rows.row(d)];
                 let sums = positive4(query, rows);
                 for ((out, sum), row) in out.iter_mut().zip(sums).zip(rows) {
-                    *out = query.bound(sum, row);
+                    *out = query.bound(spread, sum, row);
                 }
             }
             for (at, out) in rest.iter().zip(out_rest) {
                 let row = query.rows.row(*at);
-                *out = query.bound(positive(query, row), row);
+                *out = query.bound(spread, positive(query, row), row);
             }
         }
     };
@@ -349,14 +360,15 @@ mod tests {
 
     /// What the signs of all rows tell by every kernel, which has to be the same.
     fn most(rows: CodeRows<'_>, query: &[f32], deviations: f32) -> Vec<f32> {
-        let signs = Signs::of(rows).unwrap();
-        let signs = SignRows::new(&signs.rows, &signs.mean, rows.len()).unwrap();
+        let Signs { rows: signs, mean } = Signs::of(rows).unwrap();
+        let mean = turned(mean);
+        let signs = SignRows::new(&signs, &mean, rows.len()).unwrap();
         let all: Vec<u32> = (0..rows.len() as u32).collect();
         let told = Kernel::all().into_iter().map(|kernel| {
-            let mut asked = SignQuery::new(&Query8::new(query), signs, deviations).unwrap();
+            let mut asked = SignQuery::new(&Query8::new(query), signs).unwrap();
             asked.kernel = kernel;
             let mut most = vec![0.0; all.len()];
-            asked.most(&all, &mut most);
+            asked.most(deviations, &all, &mut most);
             most
         });
         let told: Vec<Vec<f32>> = told.collect();
@@ -464,9 +476,10 @@ mod tests {
             if damaged {
                 signs.rows.iter_mut().for_each(|word| *word ^= next());
             }
-            let signs = SignRows::new(&signs.rows, &signs.mean, count).unwrap();
-            let asked = SignQuery::new(&Query8::new(&query), signs, 1.0).unwrap();
-            asked.most(&(0..count as u32).collect::<Vec<_>>(), &mut vec![0.0; count]);
+            let mean = turned(signs.mean);
+            let signs = SignRows::new(&signs.rows, &mean, count).unwrap();
+            let asked = SignQuery::new(&Query8::new(&query), signs).unwrap();
+            asked.most(1.0, &(0..count as u32).collect::<Vec<_>>(), &mut vec![0.0; count]);
         }
     }
 }

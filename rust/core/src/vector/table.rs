@@ -111,9 +111,9 @@ impl Table<'_> {
         } else {
             listed.iter().copied().filter(|row| has_signs(*row)).collect()
         };
-        let Some(signs) = SignQuery::new(query, signs, DEVIATIONS) else { return };
+        let Some(signs) = SignQuery::new(query, signs) else { return };
         let mut most = vec![0.0; listed.len()];
-        signs.most(&listed, &mut most);
+        signs.most(DEVIATIONS, &listed, &mut most);
         let size = listed.len().div_ceil(blocks).max(1);
         let best = listed.chunks(size).zip(most.chunks(size)).filter_map(|(rows, most)| {
             let best = most.iter().copied().fold(f32::NEG_INFINITY, f32::max);

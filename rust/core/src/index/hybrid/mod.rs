@@ -309,9 +309,13 @@ impl HybridIndex {
     /// # Errors
     /// The same, but [`Error::Interrupted`].
     pub fn give_back(&mut self) -> Result<()> {
+        self.renumber(false)
+    }
+
+    fn renumber(&mut self, in_place: bool) -> Result<()> {
         self.check_source()?;
         let (numbers, count) = self.numbers();
-        self.index.renumber(&numbers, count)?;
+        self.index.renumber(&numbers, count, in_place)?;
         self.numberings += 1;
         self.ids.renumber(&numbers);
         let new = |(doc, refused): (DocId, Refusal)| (DocId(numbers[doc.index()]), refused);
@@ -329,9 +333,9 @@ impl HybridIndex {
         })
     }
 
-    /// Gives numbers back when most are dead.
+    /// Gives numbers back when most are dead. Vectors stay where they are, for the graph of them.
     fn thin_out(&mut self) -> Result<()> {
-        if self.max_doc() > 2 * self.num_docs() + MIN_DEAD { self.give_back() } else { Ok(()) }
+        if self.max_doc() > 2 * self.num_docs() + MIN_DEAD { self.renumber(true) } else { Ok(()) }
     }
 
     /// By number, the number it would have without the dead, and how many these are.

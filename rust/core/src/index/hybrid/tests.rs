@@ -335,6 +335,44 @@ fn a_graph_of_rows_that_stay_where_they_are_is_kept() {
 }
 
 #[test]
+fn a_graph_stays_while_half_of_its_rows_live_and_one_that_is_being_built_fits() {
+    let params = IndexParams { exact_below: Some(0), ef_search: Some(64), ..IndexParams::default() };
+    let mut index = HybridIndex::new(None, params).unwrap();
+    let row = |n: u16| [f32::from(n % 97), 1.0 + f32::from(n % 7), 60.0 - f32::from(n % 89)];
+    let put = |index: &mut HybridIndex, n: u16, row: [f32; 3]| {
+        index.insert(&n.to_string(), None, Some(&row)).unwrap();
+    };
+    let right = |index: &HybridIndex, n: u16| {
+        let search = Search { vector: Some(&row(n)), k: 300, ..Search::default() };
+        let exact = Search { exact: true, ..search };
+        assert_eq!(found(index, &search), found(index, &exact));
+        index.index.vectors().rows_with_graph()
+    };
+    (0..200).for_each(|n| put(&mut index, n, row(n)));
+    index.give_back().unwrap();
+    let job = index.graph_job();
+    // Numbers are given back many times meanwhile, and rows behind those of the job are freed.
+    for n in 0..2_000 {
+        put(&mut index, 50 + n % 150, row(n));
+    }
+    assert!(index.max_doc() < 2 * index.num_docs() + MIN_DEAD + 2);
+    assert!(index.put_graph(job.run(&|| false).unwrap()).unwrap());
+    let (walked, rows) = right(&index, 3);
+    assert!(walked == 200 && rows < 700, "{walked} of {rows}");
+    // A quarter of the graph's rows live: the others are freed with it.
+    for n in 0..400 {
+        put(&mut index, 50 + n % 150, row(n));
+    }
+    assert_eq!(right(&index, 5).0, 0);
+    index.compact(&|| false).unwrap();
+    for n in 0..1_000 {
+        put(&mut index, n % 80, row(n));
+    }
+    let (walked, rows) = right(&index, 7);
+    assert!(walked == 200 && rows < 500, "{walked} of {rows}");
+}
+
+#[test]
 fn a_graph_of_the_first_rows_is_saved_with_the_rows_behind_it() {
     let folder = tempfile::tempdir().unwrap();
     let params = IndexParams { exact_below: Some(0), ef_search: Some(12), ..IndexParams::default() };

@@ -15,13 +15,12 @@ use super::params::Bm25Params;
 use super::segment::Postings;
 use super::simd::Simd;
 use crate::ids::DocId;
-use crate::prefetch::prefetch;
 use crate::text::{Expansion, Query, QueryTerm, QueryWord};
 use expand::Tier;
 use fixedbitset::FixedBitSet;
 use part::{Sieve, Term};
 use top::Top;
-use windows::{Cursor, Scan};
+use windows::{Cursor, Listed, Scan};
 
 /// With fewer allowed documents than one in so many (and than postings), they are looked up one by one instead of
 /// scanning windows: at 1 % allowed eight times faster, at 10 % slower.
@@ -176,27 +175,40 @@ impl<'i, 'q> Question<'i, 'q> {
     /// The best `k` documents in `allowed` (indexed by number; None allows all) that hold a term of the query, and every
     /// one that is tied with the last of them. In no order.
     pub fn top(&self, k: usize, allowed: Option<&FixedBitSet>) -> Vec<ScoredDoc> {
-        self.above(0.0, k, allowed)
+        self.top_at(Simd::current(), k, allowed)
     }
 
-    /// The same of those that score `least` or more.
-    pub fn above(&self, least: f32, k: usize, allowed: Option<&FixedBitSet>) -> Vec<ScoredDoc> {
-        self.best(Simd::current(), k, allowed, least)
-    }
-
-    #[cfg(test)]
     fn top_at(&self, level: Simd, k: usize, allowed: Option<&FixedBitSet>) -> Vec<ScoredDoc> {
-        self.best(level, k, allowed, 0.0)
+        let Some((top, error)) = self.best(level, k, allowed, 0.0) else { return Vec::new() };
+        top.finish(|found| {
+            if error > 0.0 {
+                self.score_all(found);
+            }
+        })
     }
 
-    fn best(&self, level: Simd, k: usize, allowed: Option<&FixedBitSet>, least: f32) -> Vec<ScoredDoc> {
+    /// The same, and more, of those that score `least` or more, nearly: with sums that may be off from the scores by that
+    /// share of these which is given beside them.
+    pub(crate) fn nearly_above(
+        &self,
+        least: f32,
+        k: usize,
+        allowed: Option<&FixedBitSet>,
+    ) -> (Vec<ScoredDoc>, f32) {
+        let best = self.best(Simd::current(), k, allowed, least);
+        best.map_or_else(Default::default, |(top, error)| (top.close(), error))
+    }
+
+    /// What parts hold of the best, and how far sums may be off, as a share of the scores.
+    fn best(&self, level: Simd, k: usize, allowed: Option<&FixedBitSet>, least: f32) -> Option<(Top, f32)> {
         let most = self.parts.iter().map(|part| part.num_docs() as usize).sum::<usize>().min(self.doc_freqs);
         if k == 0 || most == 0 {
-            return Vec::new();
+            return None;
         }
         // What rounding does to sums in any order, and to sums of bounds.
         let rounding = f32::EPSILON * (self.terms.len() + 8) as f32;
-        let mut top = Top::new(k, most, level.error() + rounding, least);
+        let error = level.error() + rounding;
+        let mut top = Top::new(k, most, error, least);
         let mut exact = true;
         let max_doc: usize = self.parts.iter().map(|part| part.max_doc() as usize).sum();
         let few = allowed.filter(|allowed| {
@@ -215,11 +227,7 @@ impl<'i, 'q> Question<'i, 'q> {
                 None => scan.run(&mut top),
             }
         }
-        top.finish(|found| {
-            if !exact {
-                self.score_all(found);
-            }
-        })
+        Some((top, if exact { 0.0 } else { error }))
     }
 
     /// The terms that a part holds, in canonical order.
@@ -230,8 +238,6 @@ impl<'i, 'q> Question<'i, 'q> {
 
     /// Gives documents their scores, each summed up in canonical order; puts them in order of their numbers.
     pub(crate) fn score_all(&self, found: &mut [ScoredDoc]) {
-        /// Documents ahead of the one that is scored that memory is asked for.
-        const AHEAD: usize = 8;
         found.sort_unstable_by_key(|found| found.doc);
         let mut rest = found;
         for (part, at) in self.parts.iter().zip(0..) {
@@ -241,25 +247,17 @@ impl<'i, 'q> Question<'i, 'q> {
             if found.is_empty() {
                 continue;
             }
-            let mut terms = self.cursors(at);
-            let prefetch = |doc: DocId, terms: &[Cursor<'_>]| {
-                if let Some(local) = part.local(doc.0) {
-                    prefetch(part.lens, local as usize);
-                    for term in terms {
-                        term.prefetch(local);
-                    }
+            let docs: Vec<u32> = found.iter().filter_map(|found| part.local(found.doc.0)).collect();
+            let norms = part.lens_of(&docs).map(|len| self.norms.of(len)).collect::<Vec<f32>>();
+            let mut sums = vec![0.0; docs.len()];
+            Listed::with(&docs, part.max_doc() as usize, |listed| {
+                for mut term in self.cursors(at) {
+                    term.add_to(&listed, &norms, &mut sums);
                 }
-            };
-            found.iter().take(AHEAD).for_each(|found| prefetch(found.doc, &terms));
-            for at in 0..found.len() {
-                if let Some(later) = found.get(at + AHEAD) {
-                    prefetch(later.doc, &terms);
-                }
-                let found = &mut found[at];
-                found.score = part.local(found.doc.0).map_or(0.0, |local| {
-                    let norm = self.norms.of(part.lens[local as usize]);
-                    terms.iter_mut().fold(0.0, |sum, term| sum + term.look_up_next(local, norm))
-                });
+            });
+            let mut sums = sums.into_iter();
+            for found in found {
+                found.score = part.local(found.doc.0).and_then(|_| sums.next()).unwrap_or(0.0);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! What a search runs over: segments with their tombstones, and the delta.
 
+use super::windows::AHEAD;
 use crate::ids::DocId;
 use crate::lexical::delta::Delta;
 use crate::lexical::segment::{Names, Postings, Segment};
@@ -93,6 +94,16 @@ impl<'i> Part<'i> {
     pub(crate) fn local(&self, doc: u32) -> Option<u32> {
         let local = doc.checked_sub(self.base).filter(|local| *local < self.max_doc())?;
         (!self.dead.is_some_and(|dead| dead.contains(local as usize))).then_some(local)
+    }
+
+    /// The lengths of documents, all of which there are.
+    pub(super) fn lens_of(&self, docs: &[u32]) -> impl Iterator<Item = u32> {
+        docs.iter().enumerate().map(|(place, doc)| {
+            if let Some(later) = docs.get(place + AHEAD) {
+                prefetch(self.lens, *later as usize);
+            }
+            self.lens[*doc as usize]
+        })
     }
 
     /// Whether a live document in `allowed` is in a list of this part.

@@ -28,8 +28,10 @@ pub(super) struct Top {
     /// A document counts if its sum is within this factor of the k-th best sum.
     slack: f32,
     /// The `k` best sums, the least first. They are positive, so their bits are in their order. Not kept when every
-    /// document counts.
+    /// document counts, nor before there are so many.
     best: BinaryHeap<Reverse<u32>>,
+    /// Whether they are to be kept.
+    limited: bool,
     /// Documents that were good enough when they came.
     found: Vec<ScoredDoc>,
     /// So many of them are worth going through again.
@@ -44,13 +46,22 @@ impl Top {
     /// `most` is how many documents can be found. No sum is further from the score than `error`, as a share of it. What
     /// scores less than `least` is not wanted.
     pub(super) fn new(k: usize, most: usize, error: f32, least: f32) -> Self {
-        let best = BinaryHeap::with_capacity(if k < most { k } else { 0 });
         let found = Vec::with_capacity(64.min(most));
         // The k-th best sum may be as much too large as another one is too small.
         let slack = 1.0 - 2.0 * error;
         let wanted = least.max(LEAST);
-        let mut top =
-            Self { k: k.min(most), wanted, slack, best, found, full: 1024, least: LEAST, needed: LEAST };
+        let best = BinaryHeap::new();
+        let mut top = Self {
+            k: k.min(most),
+            wanted,
+            slack,
+            best,
+            limited: k < most,
+            found,
+            full: 1024,
+            least: LEAST,
+            needed: LEAST,
+        };
         top.need(least);
         top
     }
@@ -63,7 +74,7 @@ impl Top {
 
     /// Whether nothing is too low yet, while not every document counts.
     pub(super) fn takes_all(&self) -> bool {
-        self.needed <= LEAST && self.best.capacity() > 0
+        self.needed <= LEAST && self.limited
     }
 
     /// Learns sums of different documents that are still to come, before all of these are.
@@ -91,19 +102,18 @@ impl Top {
     #[inline(never)]
     fn add(&mut self, doc: u32, score: f32) {
         self.found.push(ScoredDoc { doc: DocId(doc), score });
-        if self.best.capacity() == 0 {
+        if !self.limited || self.found.len() < self.k {
             return;
         }
-        if self.best.len() < self.k {
-            self.best.push(Reverse(score.to_bits()));
+        if self.best.is_empty() {
+            // What was left out meanwhile is below `k` others.
+            self.best = self.found.iter().map(|found| Reverse(found.score.to_bits())).collect();
         } else if score > self.least
             && let Some(mut last) = self.best.peek_mut()
         {
             *last = Reverse(score.to_bits());
         }
-        if self.best.len() == self.k
-            && let Some(Reverse(bits)) = self.best.peek()
-        {
+        if let Some(Reverse(bits)) = self.best.peek() {
             let least = f32::from_bits(*bits);
             self.need(least);
         }
@@ -119,14 +129,19 @@ impl Top {
         self.found.retain(|found| found.score >= needed);
     }
 
-    /// What is left, in no order. `score` puts the scores in place of the sums; a document whose score is 0 is none.
-    pub(super) fn finish(mut self, score: impl FnOnce(&mut [ScoredDoc])) -> Vec<ScoredDoc> {
+    /// What is left by its sums, in no order.
+    pub(super) fn close(mut self) -> Vec<ScoredDoc> {
         self.thin_out();
-        let mut found = self.found;
+        self.found
+    }
+
+    /// What is left, in no order. `score` puts the scores in place of the sums; a document whose score is 0 is none.
+    pub(super) fn finish(self, score: impl FnOnce(&mut [ScoredDoc])) -> Vec<ScoredDoc> {
+        let (mut least, k) = (self.wanted, self.k);
+        let mut found = self.close();
         score(&mut found);
-        let mut least = self.wanted;
-        if self.k < found.len() {
-            let last = found.select_nth_unstable_by(self.k - 1, |a, b| b.score.total_cmp(&a.score)).1;
+        if k < found.len() {
+            let last = found.select_nth_unstable_by(k - 1, |a, b| b.score.total_cmp(&a.score)).1;
             least = least.max(last.score);
         }
         found.retain(|found| found.score >= least);

@@ -29,6 +29,11 @@ const CROWDED_SHARE: usize = 128;
 /// Postings ahead of the one that is added up whose document's length is asked for: in a million documents each of a rare
 /// word's is waited for otherwise.
 const LENGTHS_AHEAD: usize = 16;
+/// With fewer postings than so many for each document that is scored, all are compared with the bits of these: searching for
+/// each document takes about so much longer than a posting.
+const MARKED: usize = 10;
+/// Documents ahead of the one that is looked at that memory is asked for.
+pub(super) const AHEAD: usize = 16;
 /// Every so many windows the lists that were added up beyond the essential ones are one fewer, to see whether that is
 /// enough.
 const RETRY: usize = 8;
@@ -117,11 +122,42 @@ impl<'i> Cursor<'i> {
             .map_or(0.0, |at| self.postings.tfs.get(at).map_or(0.0, |tf| self.worth(*tf, doc, norm)))
     }
 
-    /// Asks for what [`Cursor::look_up`] reads of a row.
-    #[inline]
-    pub(super) fn prefetch(&self, doc: u32) {
+    /// Adds what the term is worth to the sums of documents, which are `listed`.
+    pub(super) fn add_to(&mut self, listed: &Listed<'_>, norms: &[f32], sums: &mut [f32]) {
+        let Listed { docs, marks } = *listed;
         if let Some(row) = self.postings.row {
-            prefetch(row, doc as usize);
+            let mut tfs = [0_u8; BLOCK];
+            let blocks = docs.chunks(BLOCK).zip(norms.chunks(BLOCK)).zip(sums.chunks_mut(BLOCK));
+            for (((docs, norms), sums), first) in blocks.zip((0..).step_by(BLOCK)) {
+                for (place, (doc, tf)) in docs.iter().zip(&mut tfs).enumerate() {
+                    if let Some(later) = listed.docs.get(first + place + AHEAD) {
+                        prefetch(row, *later as usize);
+                    }
+                    *tf = row.get(*doc as usize).copied().unwrap_or_default();
+                }
+                // Several at a time, where none is more than a byte holds.
+                let held = tfs.iter().take(docs.len()).all(|tf| *tf < u8::MAX);
+                for (((tf, doc), norm), sum) in tfs.iter().zip(docs).zip(norms).zip(sums) {
+                    *sum += if held {
+                        self.gain * saturation(f32::from(*tf), *norm)
+                    } else {
+                        self.worth(*tf, *doc, *norm)
+                    };
+                }
+            }
+        } else if self.postings.docs.len() < MARKED * docs.len() {
+            for (doc, tf) in self.postings.docs.iter().zip(self.postings.tfs) {
+                let bits = marks.get(*doc as usize / 64).copied().unwrap_or_default();
+                if bits >> (doc % 64) & 1 == 1
+                    && let Ok(place) = docs.binary_search(doc)
+                {
+                    sums[place] += self.worth(*tf, *doc, norms[place]);
+                }
+            }
+        } else {
+            for ((doc, norm), sum) in docs.iter().zip(norms).zip(sums) {
+                *sum += self.look_up_next(*doc, *norm);
+            }
         }
     }
 
@@ -161,7 +197,32 @@ struct Scratch {
     places: Vec<u32>,
 }
 
+/// Documents in rising order, and all of them as bits.
+#[derive(Clone, Copy)]
+pub(super) struct Listed<'l> {
+    pub(super) docs: &'l [u32],
+    marks: &'l [u64],
+}
+
+impl Listed<'_> {
+    /// Documents below `max_doc`.
+    pub(super) fn with<R>(docs: &[u32], max_doc: usize, job: impl FnOnce(Listed<'_>) -> R) -> R {
+        let mut marks = MARKS.take();
+        if marks.len() * 64 < max_doc {
+            marks.resize(max_doc.div_ceil(64), 0);
+        }
+        let words = |doc: &u32| (*doc as usize / 64, 1_u64 << (doc % 64));
+        docs.iter().map(words).for_each(|(word, bit)| marks[word] |= bit);
+        let result = job(Listed { docs, marks: &marks });
+        docs.iter().map(words).for_each(|(word, _)| marks[word] = 0);
+        MARKS.set(marks);
+        result
+    }
+}
+
 thread_local! {
+    /// All zero between uses.
+    static MARKS: Cell<Vec<u64>> = const { Cell::new(Vec::new()) };
     static SCRATCH: Cell<Scratch> = const { Cell::new(Scratch { sums: Vec::new(), places: Vec::new() }) };
 }
 

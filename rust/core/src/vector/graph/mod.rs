@@ -35,7 +35,7 @@ pub(crate) use walk::EF_SEARCH;
 #[cfg(test)]
 use walk::Walked;
 
-use super::signs::SignRows;
+use super::signs::{SignRows, turned};
 use crate::error::Result;
 use crate::sections::{Numbers, SectionName, SectionWriter, Sections};
 use layers::Layers;
@@ -78,8 +78,23 @@ pub(crate) struct Graph {
     offsets: Numbers<u32>,
     high: Numbers<u32>,
     twins: Option<Numbers<u32>>,
-    /// With the mean that they are counted from.
-    signs: Option<(Numbers<u64>, Numbers<f32>)>,
+    signs: Option<Signs>,
+}
+
+/// Signs of all rows.
+#[derive(Debug, Clone)]
+struct Signs {
+    rows: Numbers<u64>,
+    /// What they are counted from, as it is written, and for questions.
+    mean: Numbers<f32>,
+    turned: Vec<f32>,
+}
+
+impl Signs {
+    fn open(sections: &Sections) -> Result<Self> {
+        let mean: Numbers<f32> = sections.array(MEAN)?;
+        Ok(Self { rows: sections.array(SIGNS)?, turned: turned(mean.to_vec()), mean })
+    }
 }
 
 impl Graph {
@@ -107,11 +122,7 @@ impl Graph {
             offsets: sections.array(OFFSETS)?,
             high: sections.array(HIGH)?,
             twins: if sections.has(TWINS) { Some(sections.array(TWINS)?) } else { None },
-            signs: if sections.has(SIGNS) {
-                Some((sections.array(SIGNS)?, sections.array(MEAN)?))
-            } else {
-                None
-            },
+            signs: if sections.has(SIGNS) { Some(Signs::open(sections)?) } else { None },
         };
         let lists = graph.offsets.last().map_or(0, |lists| *lists as usize);
         let fits = rows <= MAX_ROWS
@@ -150,16 +161,16 @@ impl Graph {
     /// Those of the writer.
     pub(crate) fn write<W: Write>(&self, out: &mut SectionWriter<W>) -> io::Result<()> {
         self.layers().write(out, self.nodes)?;
-        if let Some((signs, mean)) = &self.signs {
-            out.section(SIGNS, signs)?;
-            out.section(MEAN, mean)?;
+        if let Some(signs) = &self.signs {
+            out.section(SIGNS, &signs.rows)?;
+            out.section(MEAN, &signs.mean)?;
         }
         Ok(())
     }
 
     /// The signs of all rows.
     pub(super) fn signs(&self) -> Option<SignRows<'_>> {
-        self.signs.as_ref().and_then(|(signs, mean)| SignRows::new(signs, mean, self.len()))
+        self.signs.as_ref().and_then(|signs| SignRows::new(&signs.rows, &signs.turned, self.len()))
     }
 
     fn layers(&self) -> Layers<'_> {

@@ -6,6 +6,7 @@ use super::super::signs::SignQuery;
 use super::M0;
 use super::found::{Found, Pool};
 use super::layers::Layers;
+use super::walk::DEVIATIONS;
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -266,7 +267,7 @@ impl Batch {
         if bound == Found::WORST {
             return;
         }
-        signs.most(&self.rows[..self.len], &mut self.most[..self.len]);
+        signs.most(DEVIATIONS, &self.rows[..self.len], &mut self.most[..self.len]);
         let (least, mut kept) = (bound.cosine(), 0);
         for at in 0..self.len {
             self.rows[kept] = self.rows[at];
