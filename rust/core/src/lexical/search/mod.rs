@@ -20,7 +20,7 @@ use expand::Tier;
 use fixedbitset::FixedBitSet;
 use part::{Sieve, Term};
 use top::Top;
-use windows::{Cursor, Listed, Scan};
+use windows::{Cursor, Listed, Reach, Scan};
 
 /// With fewer allowed documents than one in so many (and than postings), they are looked up one by one instead of
 /// scanning windows: at 1 % allowed eight times faster, at 10 % slower.
@@ -179,7 +179,7 @@ impl<'i, 'q> Question<'i, 'q> {
     }
 
     fn top_at(&self, level: Simd, k: usize, allowed: Option<&FixedBitSet>) -> Vec<ScoredDoc> {
-        let Some((top, error)) = self.best(level, k, allowed, 0.0) else { return Vec::new() };
+        let Some((top, error)) = self.best(level, k, allowed, 0.0, Reach::Most) else { return Vec::new() };
         top.finish(|found| {
             if error > 0.0 {
                 self.score_all(found);
@@ -188,19 +188,26 @@ impl<'i, 'q> Question<'i, 'q> {
     }
 
     /// The same, and more, of those that score `least` or more, nearly: with sums that may be off from the scores by that
-    /// share of these which is given beside them.
+    /// share of these which is given beside them. A document that is made of the most frequent words alone may be missing.
     pub(crate) fn nearly_above(
         &self,
         least: f32,
         k: usize,
         allowed: Option<&FixedBitSet>,
     ) -> (Vec<ScoredDoc>, f32) {
-        let best = self.best(Simd::current(), k, allowed, least);
+        let best = self.best(Simd::current(), k, allowed, least, Reach::Likely);
         best.map_or_else(Default::default, |(top, error)| (top.close(), error))
     }
 
     /// What parts hold of the best, and how far sums may be off, as a share of the scores.
-    fn best(&self, level: Simd, k: usize, allowed: Option<&FixedBitSet>, least: f32) -> Option<(Top, f32)> {
+    fn best(
+        &self,
+        level: Simd,
+        k: usize,
+        allowed: Option<&FixedBitSet>,
+        least: f32,
+        reach: Reach,
+    ) -> Option<(Top, f32)> {
         let most = self.parts.iter().map(|part| part.num_docs() as usize).sum::<usize>().min(self.doc_freqs);
         if k == 0 || most == 0 {
             return None;
@@ -220,7 +227,7 @@ impl<'i, 'q> Question<'i, 'q> {
             if terms.is_empty() {
                 continue;
             }
-            let scan = Scan::new(part, Sieve::new(part, allowed), self.norms, level, &mut terms);
+            let scan = Scan::new(part, Sieve::new(part, allowed), self.norms, level, &mut terms, reach);
             exact &= scan.is_exact();
             match few {
                 Some(few) => scan.look_up(ones_within(few, part.base, part.max_doc()), &mut top),

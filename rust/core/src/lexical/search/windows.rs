@@ -226,6 +226,28 @@ thread_local! {
     static SCRATCH: Cell<Scratch> = const { Cell::new(Scratch { sums: Vec::new(), places: Vec::new() }) };
 }
 
+/// What terms with rows are taken to add up to, where it is decided which documents are looked at further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// The sum of the most that each adds.
+    Most,
+    /// In large parts, what next to no document exceeds.
+    Likely,
+}
+
+/// Which share of the sum of the most that each adds [`Reach::Likely`] is. Of the ten best sums of both legs among 100,000
+/// documents .9943 are found with .6 and .9947 with .7 and 1; it takes a tenth less than with 1. With .5 it is .9923.
+const LIKELY: f32 = 0.65;
+
+/// Documents of a part that it takes longer to look through than to decide on.
+const LARGE: u32 = 4 * WINDOW as u32;
+
+impl Reach {
+    fn of_rows(self, max_doc: u32) -> f32 {
+        if self == Self::Likely && max_doc > LARGE { LIKELY } else { 1.0 }
+    }
+}
+
 /// One part under search.
 pub(super) struct Scan<'s, 'i> {
     part: &'s Part<'i>,
@@ -249,12 +271,14 @@ impl<'s, 'i> Scan<'s, 'i> {
         norms: Norms,
         level: Simd,
         terms: &'s mut [Cursor<'i>],
+        reach: Reach,
     ) -> Self {
         terms.sort_by_key(|term| term.postings.row.is_some());
         let lists = terms.partition_point(|term| term.postings.row.is_none());
         let mut rest = vec![0.0; terms.len() + 1];
         for (at, term) in terms.iter().enumerate().rev() {
-            rest[at] = rest[at + 1] + term.bound(norms);
+            let share = if at < lists { 1.0 } else { reach.of_rows(part.max_doc()) };
+            rest[at] = rest[at + 1] + share * term.bound(norms);
         }
         let rows = terms[lists..].iter().zip(&rest[lists..]);
         let row = |(term, rest): (&Cursor<'i>, &f32)| {
