@@ -9,12 +9,12 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
 from otolith import Memory
 from otolith.config import resolve
+from otolith.evaluation import SHIPPED
 
-DATA = Path(__file__).parent / "coding-agent-life"
+DATA = SHIPPED["coding-agent-life"].folder
 ASKED = ("q-001", "q-006", "q-014")
 
 

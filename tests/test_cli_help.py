@@ -93,6 +93,7 @@ def test_examples_of_the_help_run(cli: Cli, tmp_path: Path) -> None:
     turn = {"speaker": "Ada", "dia_id": "D1:1", "text": "hello"}
     talk = {"session_1_date_time": "1:56 pm on 8 May, 2024", "session_1": [turn]}
     (cli.cwd / "conversations.json").write_text(json.dumps([{"sample_id": "1", "conversation": talk}]))
+    cli("eval", "run", "coding-agent-life", "--row", "lexical", "-o", "run.json")
     for _, command in all_commands():
         assert isinstance(command, Shared)
         for example in command.examples:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import otolith
 import pytest
+from otolith.evaluation import SHIPPED
 
 ROOT = Path(__file__).parent.parent
-DIARY = ROOT / "examples" / "coding-agent-life"
+DIARY = SHIPPED["coding-agent-life"].folder
 FIGURE = "R@5 over 20 questions, words only: 1.000"
 MAPPING = {"summary": "content", "occurred_at": "timestamp", "session_id": "id"}
 

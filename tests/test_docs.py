@@ -11,7 +11,7 @@ import pytest
 from otolith.config import SETTINGS
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "CONTRIBUTING.md", "docs/embedders.md"]
+PAGES = ["README.md", "CONTRIBUTING.md", "docs/embedders.md", "docs/evaluation.md"]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -29,6 +29,8 @@ def blocks(language: str) -> list[tuple[str, str]]:
 def place(tmp_path: Path) -> Path:
     """A working directory with the examples in it, as in a clone."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    data = Path("python", "otolith", "evaluation", "data")
+    shutil.copytree(ROOT / data, tmp_path / data)
     return tmp_path
 
 

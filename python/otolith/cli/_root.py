@@ -27,6 +27,7 @@ COMMANDS = {
     "verify": "Look for damage, and repair it.",
     "doctor": "Look at everything and say what to do.",
     "compact": "Make the store small, without forgotten bytes.",
+    "eval": "Measure recall on questions with known answers.",
     "config": "Show and set settings.",
     "trust": "Trust the config.toml of a home.",
     "completion": "Print a completion script for a shell.",

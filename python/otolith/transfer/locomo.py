@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from otolith._core import Engine
     from otolith.records import ImportReport
 
-__all__ = ["LARGEST", "holds_turn", "import_locomo", "read_document"]
+__all__ = ["LARGEST", "holds_turn", "import_locomo", "read_document", "records_of"]
 
 LARGEST = 512 << 20
 """Most bytes of a document: it is parsed in memory as a whole, at several times its size."""
@@ -65,7 +65,7 @@ def import_locomo(
     """
     batches = Batches(engine)
     with source(src, rewindable=False) as (stream, name):
-        reader = _Reader(read_document(stream, name), name, zone)
+        reader = _Reader(_parsed(read_document(stream, name), name), zone)
     for part in reader.parts():
         batches.read += part.turns
         if isinstance(part.content, OtolithError):
@@ -89,7 +89,7 @@ def holds_turn(engine: Engine, content: bytes, name: str, *, zone: str | None) -
         name: Its name for messages.
         zone: As in `import_locomo`.
     """
-    for part in _Reader(content, name, zone).parts():
+    for part in _Reader(_parsed(content, name), zone).parts():
         if isinstance(part.content, OtolithError):
             continue
         trial = Batches(engine)
@@ -98,6 +98,25 @@ def holds_turn(engine: Engine, content: bytes, name: str, *, zone: str | None) -
         if trial.taken:
             return True
     return False
+
+
+def records_of(sample: object, *, zone: str | None) -> list[dict[str, Any]]:
+    """The turns of one conversation as fields of records.
+
+    Args:
+        sample: It, parsed.
+        zone: As in `import_locomo`.
+
+    Raises:
+        InvalidInput: A turn, or the time of a session, cannot be read.
+    """
+    reader = _Reader(sample, zone)
+    records = []
+    for part in reader.parts():
+        if isinstance(part.content, OtolithError):
+            raise part.content
+        records.append(part.content)
+    return records
 
 
 def read_document(stream: BinaryIO, name: str) -> bytes:
@@ -142,17 +161,16 @@ class _Reader:
     """Makes records of a document.
 
     Args:
-        content: Its bytes.
-        name: Its name for messages.
+        document: It, parsed.
         zone: Zone of the times of sessions.
 
     Raises:
-        InvalidInput: It is no LoCoMo document, or there is no such zone.
+        InvalidInput: There is no such zone.
     """
 
-    def __init__(self, content: bytes, name: str, zone: str | None) -> None:
+    def __init__(self, document: Any, zone: str | None) -> None:
         self._zone = _utc if zone is None else zoned(zone)
-        self._document = _parsed(content, name)
+        self._document = document
         self.ignored: dict[str, int] = {}
 
     def parts(self) -> Iterator[_Part]:
