@@ -32,7 +32,7 @@ IMAGES ?= 10000
 MINUTES ?= 20
 SEED ?= 1
 
-.PHONY: help demo test test-rust test-python test-long lint fmt bench bench-docs bench-compare bench-vectors bench-store crash soak build clean
+.PHONY: help demo test test-rust test-python test-long lint fmt bench bench-docs eval bench-compare bench-vectors bench-store crash soak build clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -96,6 +96,9 @@ bench-vectors: build $(VENV)/.compare $(VENV)/.test ## vectors and both legs bes
 		--rounds $(VECTORS_ROUNDS) --questions $(VECTORS_QUESTIONS) --eval "$(EVAL)" \
 		--json .benchmarks/vectors.json --page docs/benchmarks-vectors.md
 
+eval: build $(VENV)/.quality ## recall on the sets in EVAL beside what is asked, written to docs/recall.md
+	PYTHONPATH=benches $(BIN)/python -m quality --eval "$(EVAL)" --page docs/recall.md
+
 bench-store: ## the store against bare redb and the sync floor: 100,000 records, several processes, a few minutes
 	cargo bench -p otolith-core --locked --bench store
 
@@ -113,6 +116,11 @@ $(VENV)/.made:
 $(VENV)/.test: $(VENV)/.made pyproject.toml
 	@echo "== Installing what the tests need"
 	$(BIN)/python -m pip install --quiet --group test --group embedder --group adapters
+	@touch $@
+
+$(VENV)/.quality: $(VENV)/.made pyproject.toml
+	@echo "== Installing the models"
+	$(BIN)/python -m pip install --quiet --group quality
 	@touch $@
 
 $(VENV)/.compare: $(VENV)/.made pyproject.toml

@@ -518,3 +518,8 @@ def test_synonyms_are_a_table_or_a_line(user: Path, monkeypatch: pytest.MonkeyPa
 def test_synonyms_of_another_form_are_refused(user: Path, bad: object) -> None:
     with pytest.raises(InvalidInput, match="synonyms"):
         config.resolve(home=user / "mine", flags={"analyzer.synonyms": bad})
+
+
+def test_a_setting_that_is_to_go_names_the_way() -> None:
+    with pytest.raises(InvalidInput, match="otolith config set embedder_dim --unset"):
+        config.resolve(flags={"embedder_dim": "none"})

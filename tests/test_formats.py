@@ -221,6 +221,7 @@ def test_a_store_of_an_unknown_version_is_left_alone(
 
 def test_a_store_that_only_a_newer_version_may_write_is_read(cli: Cli) -> None:
     unpack(HOMES / "strange" / "store-999-readable.redb.xz", cli.home)
+    content = (cli.home / "episodes.redb").read_bytes()
     with Memory.open(cli.home) as memory:
         assert memory.status().format_version == 999
         assert len(memory.recall("record")) == 2
@@ -230,7 +231,9 @@ def test_a_store_that_only_a_newer_version_may_write_is_read(cli: Cli) -> None:
             assert (caught.value.found, caught.value.supported) == (999, PRESENT)
         assert len(memory) == 2
     assert "record of another version" in cli("list").out
-    assert "upgrade otolith" in cli("remember", "x", code=1).err
+    for words in (("remember", "x"), ("compact",), ("backup", "copy")):
+        assert "upgrade otolith" in cli(*words, code=1).err
+    assert (cli.home / "episodes.redb").read_bytes() == content
 
 
 @pytest.mark.parametrize(

@@ -380,3 +380,47 @@ def test_damage_of_a_file_is_not_written_on(tmp_path: pathlib.Path) -> None:
             continue
         assert {hit.id for hit in index.search("kinds", k=60)} == {str(n) for n in range(50)}
     assert refused > 20
+
+
+def corpus(count: int, width: int) -> tuple[HybridIndex, np.ndarray]:
+    """Documents of words that a few or many have, in clusters."""
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(50, width))[rng.integers(0, 50, count)] + rng.normal(size=(count, width))
+    share = 1 / np.arange(1, 301)
+    words = rng.choice(300, p=share / share.sum(), size=(count, 8))
+    texts = [" ".join(f"w{word}" for word in line) for line in words]
+    index = HybridIndex(width, params=IndexParams(analyzer="plain"))
+    index.insert_many([str(n) for n in range(count)], texts, rows.astype(np.float32))
+    return index, rows
+
+
+@pytest.mark.parametrize("k", [10, 100])
+@pytest.mark.parametrize("query", ["w0", "w0 w1 w3", "w2 w40 w250"])
+def test_the_best_of_both_legs_are_those_among_all(query: str, k: int) -> None:
+    """More documents than are decided on one by one, words that most have, answers longer than usual."""
+    index, rows = corpus(17_000, 16)
+    missing = 0
+    for place in (5, 7_001):
+        asked = {"vector": rows[place], "exact": True}
+        best = [hit.id for hit in index.search(query, k=17_000, **asked)][:k]
+        missing += len(set(best) - {hit.id for hit in index.search(query, k=k, **asked)})
+    assert missing <= 0.01 * k
+
+
+@pytest.mark.parametrize("jitter", [0.0, 1e-4, 1e-3])
+@pytest.mark.parametrize("exact", [False, True])
+def test_thousands_of_vectors_that_are_nearly_the_same_do_not_hide_the_words(
+    jitter: float, exact: bool
+) -> None:
+    rng = np.random.default_rng(1)
+    asked = rng.normal(size=64)
+    asked /= np.linalg.norm(asked)
+    far = rng.normal(size=(250, 64))
+    near = asked + jitter * rng.normal(size=(6_000, 64))
+    texts = ["alpha beta"] * 250 + ["zero"] * 5_990 + ["alpha beta zero zero"] * 10
+    index = HybridIndex(64, params=IndexParams(analyzer="plain", exact_below=0))
+    rows = np.vstack([0.3 * asked + 0.12 * far, near]).astype(np.float32)
+    index.insert_many([str(n) for n in range(6_250)], texts, rows)
+    index.compact()
+    found = {hit.id for hit in index.search("alpha beta", asked, k=10, exact=exact)}
+    assert found == {str(n) for n in range(6_240, 6_250)}

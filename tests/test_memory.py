@@ -503,7 +503,7 @@ def test_an_answer_without_a_quoted_phrase_says_so(memory: Memory) -> None:
         "Without the marks its words are searched."
     )
     why = memory.recall('"key colour"', filter=Filter(tags=["none"])).why_empty()
-    assert why.startswith("The filters left none of 1 records. Filters, each alone: tags leaves 0.")
+    assert why.startswith("The filters left none of 1 record. Filters, each alone: tags leaves 0.")
     assert len(memory.recall('"colour of the key"')) == 1
 
 

@@ -662,3 +662,16 @@ def test_a_server_that_says_when_is_left_alone_till_then(home: Path, configured:
             assert "left alone for" in str(memory.recall(f"q {number}").legs["vector"].reason)
         assert len(configured.requests) == asked
         assert memory.coverage().pending == 6
+
+
+def test_a_leg_without_vectors_names_the_refusals(home: Path) -> None:
+    def embed(texts: list[str]) -> list[list[float]]:
+        return [[float("nan"), 1.0] for _ in texts]
+
+    with Memory.open(home, embedder=embed) as memory:
+        memory.remember("a car")
+        coverage = memory.coverage()
+        assert (coverage.refused, coverage.pending) == (1, 0)
+        reason = memory.recall("car").legs["vector"].reason
+        assert reason is not None
+        assert "1 cannot be searched and were refused" in reason

@@ -730,6 +730,8 @@ def _checked(setting: Setting, raw: object, place: str) -> Any:
         # Python does not write out numbers of thousands of digits.
         shown = "a huge number" if isinstance(raw, int) and abs(raw) > 1 << 63 else repr(raw)
         found = "" if setting.secret else f", found {shown}"
+        if isinstance(raw, str) and raw.strip().lower() in ("none", "null", "off", "") and not setting.secret:
+            found += f"; to go without, leave it out (`otolith config set {setting.name} --unset`)"
         raise InvalidInput(f"{place}: {error}{found}", field=setting.name) from None
 
 

@@ -57,6 +57,7 @@ Which: TypeAlias = "Filter | Mapping[str, Any]"
 Id: TypeAlias = "str | Episode | Hit"
 
 _PAGE = 256
+_REFUSED = "a given vector was refused ({}); its text is kept"
 _EMBED_AT_ONCE = 64
 
 
@@ -217,7 +218,7 @@ class Memory(Keeping):
         episode = outcome.episode
         assert episode is not None, "a single write gives its record or raises"
         if outcome.vector_refused is not None:
-            self._vectors.note(f"a given vector {outcome.vector_refused}; its text is kept")
+            self._vectors.note(_REFUSED.format(outcome.vector_refused))
         elif vector is None and embed == "now":
             self._vectors.after_write([episode.id])
         return episode
@@ -275,7 +276,7 @@ class Memory(Keeping):
                 unchanged += not outcome.changed
                 if outcome.vector_refused is not None:
                     refused += 1
-                    self._vectors.note(f"a given vector {outcome.vector_refused}; its text is kept")
+                    self._vectors.note(_REFUSED.format(outcome.vector_refused))
                 elif vector is not None:
                     attached += 1
                 else:

@@ -238,7 +238,10 @@ def from_home(mark: str, settings: Settings) -> tuple[Embedder | None, str]:
     kind, rest = kind_of(spec), spec.partition(":")[2]
     url, key = settings.get("embedder_url"), settings.get("embedder_key")
     if kind == "given":
-        return None, "the vectors of this home were given by the caller; give the query's too"
+        return None, (
+            "the vectors of this home were given by the caller; give those of questions and records too, or "
+            "make all with a model: `otolith reindex --embedder SPEC`"
+        )
     if kind == "openai" and url is None and key is None:  # else questions would go to a server nobody named
         return None, f"this home uses {spec}; set OTOLITH_EMBEDDER_URL to the server that has it"
     # A model is loaded from the caches of this user only, never from where a home says.

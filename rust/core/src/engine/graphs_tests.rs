@@ -90,6 +90,10 @@ fn compaction_builds_a_graph_that_every_process_walks_on_and_a_write_does_not_wa
     let query = vector(&mut dice);
     assert_eq!(walked(&engine, &query), ROWS as usize);
     assert!(recall(&engine, &mut dice) >= 0.97);
+    // A handle that is open walks on it when its thread looks the next time.
+    assert_eq!(walked(&other, &query), 0);
+    other.keep(&Arc::default());
+    assert_eq!(walked(&other, &query), ROWS as usize);
     let third = open(home.path());
     assert_eq!(nearest(&third, &query), nearest(&engine, &query));
     // What is written now is compared, what is forgotten is not found.

@@ -5,7 +5,7 @@ use super::graphs;
 use super::read::known_in;
 use super::report::{Analysis, Coverage, FilterEffect, Hit, LegReport, Report};
 use super::served::{self, Served, VectorState};
-use super::vectors::NO_VECTORS;
+use super::vectors::no_vectors;
 use crate::episode::Episode;
 use crate::error::{Error, Result};
 use crate::fusion::{self, Fusion, Scored, Weights};
@@ -309,11 +309,11 @@ impl Engine {
             return Ok((None, Some(why)));
         }
         let Some(dim) = served.embedder().map(|e| e.dim as usize) else {
-            return reason(NO_VECTORS);
+            return reason(&no_vectors(&self.coverage_of(served)));
         };
         let row = index::query_row(row, Some(dim))?;
         if served.index().is_none_or(|index| index.vectors().is_empty()) {
-            return reason(NO_VECTORS);
+            return reason(&no_vectors(&self.coverage_of(served)));
         }
         Ok((Some(row), None))
     }

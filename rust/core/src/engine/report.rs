@@ -160,9 +160,9 @@ impl Report {
         let mut why = vec![match (self.served, self.considered) {
             (0, _) => "The memory holds no records here.".to_owned(),
             (_, 0) if self.phrase_alone() => self.why_no_phrase(),
-            (served, 0) => format!("The filters left none of {served} records."),
-            (served, considered) if served == considered => format!("Searched {served} records."),
-            (served, considered) => format!("Searched {considered} of {served} records."),
+            (served, 0) => format!("The filters left none of {}.", records(served)),
+            (served, considered) if served == considered => format!("Searched {}.", records(served)),
+            (served, considered) => format!("Searched {considered} of {}.", records(served)),
         }];
         if self.unreadable > 0 {
             why.push(format!("{} could not be read: see `otolith status`.", self.unreadable));
@@ -218,4 +218,8 @@ impl Report {
         };
         format!("{found} Without the marks its words are searched.")
     }
+}
+
+fn records(count: usize) -> String {
+    format!("{count} record{}", if count == 1 { "" } else { "s" })
 }

@@ -157,7 +157,10 @@ impl Engine {
                 // They are due as before.
                 merged.inspect_err(|_| self.upkeep.merges.store(true, Ordering::Release))?;
             }
-            watch.attempt(Work::Look, || self.look(stop))?;
+            watch.attempt(Work::Look, || {
+                self.follow_others()?;
+                self.look(stop)
+            })?;
             watch.attempt(Work::Graphs, || self.keep_graphs(stop)).map(drop)
         };
         let told = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)) {
@@ -222,6 +225,16 @@ impl Engine {
         match self.read_index(directory, false, None) {
             Ok(Some(newer)) => self.replace(newer),
             _ => Ok(false),
+        }
+    }
+
+    /// Goes on with what other processes made of the index since: fewer segments, graphs.
+    fn follow_others(&self) -> Result<()> {
+        let number = self.served.read().unwrap_or_else(PoisonError::into_inner).number();
+        match &self.upkeep.directory {
+            // A copy that rests on no manifest is not that of the directory.
+            Some(directory) if number > 0 => self.take_newer(directory).map(drop),
+            _ => Ok(()),
         }
     }
 

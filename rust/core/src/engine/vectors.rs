@@ -78,7 +78,14 @@ pub(super) enum Given {
 }
 
 /// Reason of a vector leg that has nothing to search.
-pub(super) const NO_VECTORS: &str = "no record has a vector yet; embed what is pending";
+pub(super) fn no_vectors(coverage: &Coverage) -> String {
+    let refused = coverage.refused + coverage.dimension_mismatches;
+    if refused > 0 && coverage.pending + coverage.stale == 0 {
+        format!("no record has a vector: {refused} cannot be searched and were refused; see `otolith status`")
+    } else {
+        "no record has a vector yet; embed what is pending".to_owned()
+    }
+}
 
 /// Fingerprint of vectors that callers give without an embedder.
 fn given(dim: usize) -> String {
@@ -107,8 +114,8 @@ impl Engine {
         if let Some(refused) = self.vectors_refused()? {
             return Ok(Some(refused));
         }
-        let none = self.coverage()?.vectorized == 0;
-        Ok(none.then(|| NO_VECTORS.to_owned()))
+        let coverage = self.coverage()?;
+        Ok((coverage.vectorized == 0).then(|| no_vectors(&coverage)))
     }
 
     pub(super) fn vectors_unusable(&self, served: &Served) -> Option<String> {

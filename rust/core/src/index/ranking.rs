@@ -14,8 +14,7 @@ use std::cmp::Ordering;
 /// Of each leg at least so many are candidates where ranks are joined, which need a place in both lists.
 const MIN_DEPTH: usize = 200;
 
-/// Who asks for so many gets the best of either leg, each with the scores of both: telling which can be in the answer would
-/// leave out few.
+/// For who asks for so many all are scored by both legs: telling which can be in the answer would leave out few.
 const ALL: usize = 1_000;
 
 /// A question, and how its two legs are to be put together.
@@ -137,16 +136,25 @@ impl Index {
             }
             _ => None,
         };
-        let joined = joined.map_or_else(|| self.put_forward(question.as_ref(), ask), Ok)?;
+        let both = ask.query.is_some() && ask.vector.is_some();
+        let depth = match ask.fusion {
+            _ if !both => ask.k,
+            Fusion::Weighted if ask.k >= ALL => usize::MAX,
+            _ => ask.k.max(MIN_DEPTH),
+        };
+        let joined = joined.map_or_else(|| self.put_forward(question.as_ref(), ask, depth), Ok)?;
         let Joined { pool, mass, lexical_found, vector_found, vectors_seen } = joined;
         let (scored, scales) = fusion::fuse(&pool, ask.fusion, ask.weights, floor, mass);
         Ok(Ranking { scored, scales, lexical_found, vector_found, vectors_seen, question })
     }
 
-    /// So many of the best of either leg, with the scores of both.
-    fn put_forward(&self, question: Option<&Question<'_, '_>>, ask: &Ask<'_>) -> Result<Joined, Refusal> {
-        let both = ask.query.is_some() && ask.vector.is_some();
-        let depth = if both { ask.k.max(MIN_DEPTH) } else { ask.k };
+    /// The `depth` best of either leg, with the scores of both.
+    pub(super) fn put_forward(
+        &self,
+        question: Option<&Question<'_, '_>>,
+        ask: &Ask<'_>,
+        depth: usize,
+    ) -> Result<Joined, Refusal> {
         let mut found = question.map_or_else(Vec::new, |q| q.top(depth, ask.allowed));
         let near = ask.vector.map(|vector| self.vectors.look(vector, depth, ask.allowed, ask.effort));
         let Near { found: mut near, compared, walked, .. } = near.transpose()?.unwrap_or_default();

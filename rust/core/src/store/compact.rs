@@ -85,6 +85,8 @@ impl Store {
                 removed_drafts,
             });
         }
+        // A newer version may have tables that this one would leave out.
+        self.shared.handle()?.check_writable_format()?;
         let place = &self.shared.place;
         let lock = MaintenanceLock::take(place)?;
         let removed_drafts = lock.remove_stale_drafts(place)?;

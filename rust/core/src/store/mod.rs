@@ -512,10 +512,12 @@ impl Shared {
         if self.is_exclusive() {
             return self.exclusive_handle();
         }
-        if let Some(handle) = &*self.current()
-            && handle.writable().is_some()
-        {
-            return Ok(Arc::clone(handle));
+        if let Some(handle) = &*self.current() {
+            if handle.writable().is_some() {
+                return Ok(Arc::clone(handle));
+            }
+            // Before the file is opened for writing, which may cut off what is free at its end.
+            handle.check_writable_format()?;
         }
         let handle = self.open_in_time(Access::Write)?;
         let replaced = self.current().replace(Arc::clone(&handle));

@@ -275,6 +275,8 @@ impl<'s, 'i> Scan<'s, 'i> {
     ) -> Self {
         terms.sort_by_key(|term| term.postings.row.is_some());
         let lists = terms.partition_point(|term| term.postings.row.is_none());
+        // Where there are no others, or few, what frequent words add is what a document has.
+        let reach = if lists == 0 { Reach::Most } else { reach };
         let mut rest = vec![0.0; terms.len() + 1];
         for (at, term) in terms.iter().enumerate().rev() {
             let share = if at < lists { 1.0 } else { reach.of_rows(part.max_doc()) };
