@@ -158,8 +158,9 @@ impl Engine {
                 merged.inspect_err(|_| self.upkeep.merges.store(true, Ordering::Release))?;
             }
             watch.attempt(Work::Look, || {
-                self.follow_others()?;
-                self.look(stop)
+                // First, so that damage is told of which another process has healed.
+                self.look(stop)?;
+                self.follow_others()
             })?;
             watch.attempt(Work::Graphs, || self.keep_graphs(stop)).map(drop)
         };
