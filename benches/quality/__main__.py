@@ -6,14 +6,17 @@ import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from otolith import __version__, evaluation
 from otolith.evaluation import Row, Run
+from otolith.evaluation.measures import interval
 
 from .models import E5, MiniLM
 
-MODELS: dict[str, Callable[[], E5 | MiniLM]] = {"e5": E5, "minilm": MiniLM}
+# Loading the weights takes longer than a small set.
+MODELS: dict[str, Callable[[], E5 | MiniLM]] = {"e5": cache(E5), "minilm": cache(MiniLM)}
 
 
 @dataclass(frozen=True)
@@ -139,12 +142,9 @@ def _line(asked: Asked, run: Run) -> tuple[str, bool]:
     row = run.row(asked.row)
     assert row is not None
     reached = _value(row, asked)
-    groups = row.groups(asked.measure, sessions=asked.sessions)
     between = ""
     if asked.category is None:
-        from otolith.evaluation.measures import interval
-
-        low, high = interval(groups)
+        low, high = interval(row.groups(asked.measure, sessions=asked.sessions))
         between = f"{low:.3f} to {high:.3f}"
     grep = run.row("grep")
     beside = "" if grep is None else f"{_value(grep, asked):.3f}"

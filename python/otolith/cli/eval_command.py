@@ -13,7 +13,7 @@ from otolith.cli._progress import progress
 from otolith.cli._text import counted
 
 if TYPE_CHECKING:
-    from otolith.evaluation import Comparison, Dataset, Row, Run
+    from otolith.evaluation import Comparison, Dataset, Run
 
 command = SharedGroup(
     name="eval",
@@ -125,13 +125,12 @@ def run(
 
 
 def _table(run: "Run") -> Iterator[str]:
-    width = max(len(row.name) for row in run.rows)
+    width = max(map(len, run.summaries))
     yield "  ".join([f"{'row':<{width}}", *(f"{name:>8}" for name in _SHOWN), "  p50 ms", "  p95 ms"])
-    for row in run.rows:
-        content = row.summary()
+    for row, content in run.summaries.items():
         values = [_number(content["measures"].get(name)) for name in _SHOWN]
         times = [f"{content[name] / 1e3:>8.2f}" for name in ("p50_us", "p95_us")]
-        yield "  ".join([f"{row.name:<{width}}", *values, *times])
+        yield "  ".join([f"{row:<{width}}", *values, *times])
         if "sessions" in content:
             values = [_number(content["sessions"].get(name)) for name in _SHOWN]
             yield "  ".join([f"{'':<{width}}", *values, "by session"])
@@ -149,13 +148,12 @@ def _tell(invocation: Invocation, asked: "Dataset", done: "Run") -> None:
         invocation.note(f"embedder {embedder}")
     for reason, count in done.dataset["left_out"].items():
         invocation.note(f"left out: {reason} ({count})")
-    for row in done.rows:
-        for line in _notes(row):
-            invocation.note(f"{row.name}: {line}")
+    for row, content in done.summaries.items():
+        for line in _notes(content):
+            invocation.note(f"{row}: {line}")
 
 
-def _notes(row: "Row") -> Iterator[str]:
-    content: Mapping[str, Any] = row.summary()
+def _notes(content: Mapping[str, Any]) -> Iterator[str]:
     if content["legs"]:
         yield "legs that ran: " + ", ".join(f"{leg} for {count}" for leg, count in content["legs"].items())
     for name in ("share@10", "mrr"):

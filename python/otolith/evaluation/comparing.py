@@ -95,16 +95,15 @@ def compare(before: Run, after: Run, *, by: str = "share@10") -> list[Comparison
 
 def _compared(before: Row, after: Row, by: str) -> Comparison:
     measures = {}
-    for name in MEASURES:
+    then, now = before.measures(), after.measures()
+    for name in then:
         change, between = paired(before.groups(name), after.groups(name))
-        one, other = before.measures(), after.measures()
-        if name in one:
-            measures[name] = {
-                "before": one[name],
-                "after": other[name],
-                "change": change,
-                "interval": list(between),
-            }
+        measures[name] = {
+            "before": then[name],
+            "after": now[name],
+            "change": change,
+            "interval": list(between),
+        }
     changes = [_change(one, other, by) for one, other in zip(before.answers, after.answers, strict=True)]
     told = [one for one in changes if one is not None and one.before != one.after]
     told.sort(key=lambda one: -abs(one.after - one.before))

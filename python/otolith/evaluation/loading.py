@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from otolith.exceptions import InvalidInput
+from otolith.transfer.locomo import samples_of
 
 from .dataset import Dataset, checked
-from .formats import load_beir, load_cases, load_diary, load_locomo, load_memorybank
+from .formats import document_of, load_beir, load_cases, load_diary, load_locomo, load_memorybank
 
 __all__ = ["SHIPPED", "Shipped", "load"]
 
@@ -75,14 +76,9 @@ def load(dataset: str | Path) -> Dataset:
             f"dataset: there is no file {path}, nor a dataset of this name; those that ship are {names}",
             field="dataset",
         )
-    if path.suffix.lower() == ".json" and _is_locomo(path):
-        return checked(load_locomo(path))
-    if path.suffix.lower() in (".json", ".toml", ".yaml", ".yml"):
-        return checked(load_cases(path))
-    raise InvalidInput(
-        f"dataset: {path} ends with none of .json, .toml, .yaml, .yml; rename it, or give a folder",
-        field="dataset",
-    )
+    document = document_of(path)
+    read = load_locomo if samples_of(document) else load_cases
+    return checked(read(path, document))
 
 
 def _folder(path: Path) -> Dataset:
@@ -98,8 +94,3 @@ def _folder(path: Path) -> Dataset:
         "(coding-agent-life); give the folder that does",
         field="dataset",
     )
-
-
-def _is_locomo(path: Path) -> bool:
-    with path.open("rb") as file:
-        return b'"conversation"' in file.read(1 << 22)

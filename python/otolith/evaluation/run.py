@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -125,14 +126,14 @@ def _is_of(answer: Answer, category: str | None) -> bool:
     return category is None or answer.category == category
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Run:
     """A dataset, asked in one or more ways.
 
     Attributes:
         version: Version of Otolith.
         dataset: `name`, `format`, `sha256`, `records`, `questions`, `collections`, `left_out`.
-        settings: What may change an answer: `k`, `analyzer`, `embedder` (its fingerprint), `config`.
+        settings: What may change an answer: `k`, `analyzer`, `embedder` (its fingerprint).
         rows: Ways of searching, with their answers.
     """
 
@@ -145,6 +146,11 @@ class Run:
         """The row of this name."""
         return next((one for one in self.rows if one.name == name), None)
 
+    @cached_property
+    def summaries(self) -> dict[str, dict[str, Any]]:
+        """Everything about each row but the questions one by one, by its name."""
+        return {row.name: row.summary() for row in self.rows}
+
     def to_dict(self, *, answers: bool = True) -> dict[str, Any]:
         """All of it as plain data.
 
@@ -153,7 +159,7 @@ class Run:
         """
         rows = []
         for row in self.rows:
-            content = {"name": row.name, **row.summary()}
+            content = {"name": row.name, **self.summaries[row.name]}
             if answers:
                 content["answers"] = [
                     {name: _plain(getattr(one, name)) for name in Answer.__dataclass_fields__}

@@ -114,7 +114,7 @@ class _Job:
                     names = self.names = self.names or self._by_default(status.embedder)
                     settings |= {"analyzer": status.analyzer, "embedder": status.fingerprint}
                     records = collection.records or [one.to_dict() for one in memory.episodes()]
-                    asking = _Asking(collection, memory, Grep(records), self.k, self.dataset.sessions)
+                    asking = _Asking(collection, memory, records, names, self.k, self.dataset.sessions)
                     for name in names:
                         row = rows.setdefault(name, Row(name=name))
                         for asked in collection.questions:
@@ -189,29 +189,32 @@ class _Job:
 class _Asking:
     """One collection under question."""
 
-    def __init__(self, collection: Collection, memory: Memory, grep: Grep, k: int, by_session: bool) -> None:
+    def __init__(
+        self,
+        collection: Collection,
+        memory: Memory,
+        records: Sequence[Mapping[str, Any]],
+        names: Sequence[str],
+        k: int,
+        by_session: bool,
+    ) -> None:
         self._collection = collection
         self._memory = memory
-        self._grep = grep
+        self._grep = Grep(records if "grep" in names else ())
         self._k = k
         self._sessions: dict[str, str] | None = None
         if by_session:
-            records = collection.records or ()
             self._sessions = {one["key"]: str(one.get("session_id") or one["key"]) for one in records}
-        self._names: dict[str, str] = {}
-        if collection.records is None:
-            self._names = self._look_up(collection)
+        self._names = self._look_up(collection, records) if collection.records is None else {}
 
-    def _look_up(self, collection: Collection) -> dict[str, str]:
-        """By id of a record, how the questions name it: by its id or its key."""
-        named = {name for one in collection.questions for name in (*one.relevant, *one.forbidden)}
-        found: dict[str, str] = {}
-        count = 0
-        for one in self._memory.episodes():
-            count += 1
-            found.update((one.id, name) for name in (one.id, one.key) if name is not None and name in named)
-        if count == 0:
+    @staticmethod
+    def _look_up(collection: Collection, records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+        """By id of a record of the home, how the questions name it: by its id or its key."""
+        if not records:
             raise InvalidInput("dataset: the home holds no records: nothing could be found", field="dataset")
+        named = {name for one in collection.questions for name in (*one.relevant, *one.forbidden)}
+        both = ((one["id"], name) for one in records for name in (one["id"], one.get("key")))
+        found = {id: name for id, name in both if name in named}
         unknown = sorted(named - set(found.values()))
         if unknown:
             raise InvalidInput(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from otolith._core import Engine
     from otolith.records import ImportReport
 
-__all__ = ["LARGEST", "holds_turn", "import_locomo", "read_document", "records_of"]
+__all__ = ["LARGEST", "holds_turn", "import_locomo", "read_document", "records_of", "samples_of"]
 
 LARGEST = 512 << 20
 """Most bytes of a document: it is parsed in memory as a whole, at several times its size."""
@@ -98,6 +98,13 @@ def holds_turn(engine: Engine, content: bytes, name: str, *, zone: str | None) -
         if trial.taken:
             return True
     return False
+
+
+def samples_of(document: Any) -> list[Any]:
+    """The conversations of a document, parsed; none when nothing in it is one."""
+    samples = document if isinstance(document, list) else [document]
+    is_locomo = any(isinstance(sample, dict) and "conversation" in sample for sample in samples)
+    return samples if is_locomo else []
 
 
 def records_of(sample: object, *, zone: str | None) -> list[dict[str, Any]]:
@@ -301,8 +308,7 @@ def _parsed(content: bytes, name: str) -> Any:
         raise InvalidInput(
             f"src: {name} is not JSON: {why_no_json(error)}; give a LoCoMo document", field="src"
         ) from None
-    samples = document if isinstance(document, list) else [document]
-    if not any(isinstance(sample, dict) and "conversation" in sample for sample in samples):
+    if not samples_of(document):
         raise InvalidInput(
             f"src: {name} is no LoCoMo document: nothing in it has a conversation; for JSON lines pass "
             'format="jsonl" (--format jsonl)',

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,38 @@ def json_of(path: Path) -> Any:
         return json.loads(text_of(path))
     except (ValueError, RecursionError) as error:
         raise broken(path, f"is not JSON: {_why(error)}") from None
+
+
+def document_of(path: Path) -> Any:
+    """What a file in JSON, TOML or YAML holds.
+
+    Raises:
+        InvalidInput: It is none of these by its name, or broken.
+    """
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        return json_of(path)
+    if suffix not in (".toml", ".yaml", ".yml"):
+        raise broken(path, "ends with none of .json, .toml, .yaml, .yml; rename it, or give a folder")
+    text = text_of(path)
+    if suffix == ".toml":
+        try:
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise broken(path, f"is not TOML: {error}") from None
+    try:
+        from ruamel.yaml import YAML
+        from ruamel.yaml.error import YAMLError
+    except ImportError:
+        raise InvalidInput(
+            f"dataset: reading {path} needs a package; install it with `pip install otolith[eval]`, or write "
+            "the cases as TOML or JSON",
+            field="dataset",
+        ) from None
+    try:
+        return YAML(typ="safe", pure=True).load(text)
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise broken(path, f"is not YAML: {' '.join(str(error).split())}") from None
 
 
 def lines_of(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

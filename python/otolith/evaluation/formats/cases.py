@@ -16,33 +16,32 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from otolith._fields import filter_fields, shown
 from otolith.evaluation.dataset import Collection, Dataset, Question
-from otolith.exceptions import InvalidInput, OtolithError
+from otolith.exceptions import OtolithError
 from otolith.records import Filter
 
-from ._files import broken, json_of, text_of
+from ._files import broken
 
 __all__ = ["load_cases"]
 
 _FIELDS = frozenset({"id", "query", "relevant", "forbidden", "scope", "filter", "category"})
 
 
-def load_cases(path: Path) -> Dataset:
-    """Reads them.
+def load_cases(path: Path, document: Any) -> Dataset:
+    """Makes a dataset of them.
 
     Args:
-        path: A file that ends with `.yaml`, `.yml`, `.toml` or `.json`.
+        path: Their file.
+        document: What it holds.
 
     Raises:
-        InvalidInput: It is broken, or something in it is of no use.
+        InvalidInput: Something in it is of no use.
     """
-    document = _document(path)
     if not isinstance(document, Mapping):
         raise broken(path, "holds no `questions`")
     unknown = sorted(set(document) - {"records", "questions"})
@@ -62,31 +61,6 @@ def load_cases(path: Path) -> Dataset:
     questions = [_question(path, place, one) for place, one in enumerate(asked, 1)]
     collection = Collection(name=path.stem, records=records, questions=questions)
     return Dataset(name=path.stem, format="cases", collections=[collection])
-
-
-def _document(path: Path) -> Any:
-    suffix = path.suffix.lower()
-    if suffix == ".json":
-        return json_of(path)
-    text = text_of(path)
-    if suffix == ".toml":
-        try:
-            return tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise broken(path, f"is not TOML: {error}") from None
-    try:
-        from ruamel.yaml import YAML
-        from ruamel.yaml.error import YAMLError
-    except ImportError:
-        raise InvalidInput(
-            f"dataset: reading {path} needs a package; install it with `pip install otolith[eval]`, or write "
-            "the cases as TOML or JSON",
-            field="dataset",
-        ) from None
-    try:
-        return YAML(typ="safe", pure=True).load(text)
-    except (YAMLError, ValueError, RecursionError) as error:
-        raise broken(path, f"is not YAML: {' '.join(str(error).split())}") from None
 
 
 def _question(path: Path, place: int, given: Any) -> Question:

@@ -15,9 +15,9 @@ from typing import Any
 
 from otolith.evaluation.dataset import Collection, Dataset, Question
 from otolith.exceptions import OtolithError
-from otolith.transfer.locomo import records_of
+from otolith.transfer.locomo import records_of, samples_of
 
-from ._files import broken, json_of
+from ._files import broken
 
 __all__ = ["load_locomo"]
 
@@ -26,19 +26,19 @@ CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 
 _EVIDENCE = re.compile(r"D:?([0-9]+):([0-9]+)")
 
 
-def load_locomo(path: Path) -> Dataset:
-    """Reads it.
+def load_locomo(path: Path, document: Any) -> Dataset:
+    """Makes a dataset of it.
 
     Args:
-        path: Its JSON document.
+        path: Its file.
+        document: What it holds.
 
     Raises:
-        InvalidInput: It is none, or a turn cannot be read.
+        InvalidInput: A turn cannot be read.
     """
-    document = json_of(path)
     left_out: Counter[str] = Counter()
     collections = []
-    for sample in document if isinstance(document, list) else [document]:
+    for sample in samples_of(document):
         try:
             records = records_of(sample, zone=None)
         except OtolithError as error:
