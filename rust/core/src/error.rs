@@ -85,7 +85,7 @@ pub enum Error {
     /// A vector of the wrong width.
     #[error(
         "{what} has {}, this index has {expected}; use the embedder the vectors were made with",
-        dimensions(*found)
+        counted(*found, "dimension")
     )]
     DimensionMismatch {
         /// Which vector: `query vector`, `vector`.
@@ -172,9 +172,9 @@ pub enum Error {
     Internal(String),
 }
 
-/// So many dimensions, in words.
-pub(crate) fn dimensions(count: usize) -> String {
-    format!("{count} dimension{}", if count == 1 { "" } else { "s" })
+/// So many of a thing, in words.
+pub(crate) fn counted(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
 }
 
 impl Error {

@@ -1,6 +1,7 @@
 //! What an answer says.
 
 use crate::episode::{Episode, Trust};
+use crate::error::counted;
 use crate::explain::Explanation;
 use crate::text::Analyzer;
 use std::ops::Range;
@@ -160,9 +161,11 @@ impl Report {
         let mut why = vec![match (self.served, self.considered) {
             (0, _) => "The memory holds no records here.".to_owned(),
             (_, 0) if self.phrase_alone() => self.why_no_phrase(),
-            (served, 0) => format!("The filters left none of {}.", records(served)),
-            (served, considered) if served == considered => format!("Searched {}.", records(served)),
-            (served, considered) => format!("Searched {considered} of {}.", records(served)),
+            (served, 0) => format!("The filters left none of {}.", counted(served, "record")),
+            (served, considered) if served == considered => {
+                format!("Searched {}.", counted(served, "record"))
+            }
+            (served, considered) => format!("Searched {considered} of {}.", counted(served, "record")),
         }];
         if self.unreadable > 0 {
             why.push(format!("{} could not be read: see `otolith status`.", self.unreadable));
@@ -218,8 +221,4 @@ impl Report {
         };
         format!("{found} Without the marks its words are searched.")
     }
-}
-
-fn records(count: usize) -> String {
-    format!("{count} record{}", if count == 1 { "" } else { "s" })
 }

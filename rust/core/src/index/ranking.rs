@@ -2,6 +2,7 @@
 
 use super::Index;
 use super::both::Joined;
+use crate::error::counted;
 use crate::explain::Explanation;
 use crate::fusion::{self, Candidate, Fusion, MASS_DEPTH, Scales, Scored, Weights};
 use crate::ids::DocId;
@@ -233,12 +234,9 @@ fn term_node(term: &TermExplanation) -> Explanation {
         (None, None) if term.term == term.surface => term.term.clone(),
         (None, None) => format!("{} as {}", term.surface, term.term),
     };
-    let (documents, weight) = (term.doc_freq, term.weight);
-    let plural = if documents == 1 { "" } else { "s" };
+    let (documents, weight) = (counted(term.doc_freq as usize, "document"), term.weight);
     let weight = if (weight - 1.0).abs() < 1e-6 { String::new() } else { format!(" x weight {weight}") };
-    let description = format!(
-        "{form}: idf {:.4} (in {documents} document{plural}){weight} x saturation of tf {}",
-        term.idf, term.tf
-    );
+    let description =
+        format!("{form}: idf {:.4} (in {documents}){weight} x saturation of tf {}", term.idf, term.tf);
     Explanation::leaf(f64::from(term.score), description)
 }

@@ -1,6 +1,6 @@
 //! Rows on their way in: what can be searched is kept as a unit vector, everything else is refused by name.
 
-use crate::error::dimensions;
+use crate::error::counted;
 use std::fmt;
 
 /// Widest vector accepted.
@@ -43,7 +43,7 @@ impl fmt::Display for Refusal {
             Self::Zero => f.write_str("zero vector: it has no direction"),
             Self::NotFinite => f.write_str("vector holds NaN or infinity"),
             Self::Width { expected, found } => {
-                write!(f, "{WRONG_WIDTH}: {}, {expected} expected", dimensions(*found))
+                write!(f, "{WRONG_WIDTH}: {}, {expected} expected", counted(*found, "dimension"))
             }
             Self::Size { found } => write!(f, "vector has {found} dimensions, 1 to {MAX_DIM} are accepted"),
         }

@@ -20,7 +20,7 @@ use expand::Tier;
 use fixedbitset::FixedBitSet;
 use part::{Sieve, Term};
 use top::Top;
-use windows::{Cursor, Listed, Reach, Scan};
+use windows::{Cursor, Listed, RowBound, Scan};
 
 /// With fewer allowed documents than one in so many (and than postings), they are looked up one by one instead of
 /// scanning windows: at 1 % allowed eight times faster, at 10 % slower.
@@ -179,7 +179,7 @@ impl<'i, 'q> Question<'i, 'q> {
     }
 
     fn top_at(&self, level: Simd, k: usize, allowed: Option<&FixedBitSet>) -> Vec<ScoredDoc> {
-        let Some((top, error)) = self.best(level, k, allowed, 0.0, Reach::Most) else { return Vec::new() };
+        let Some((top, error)) = self.best(level, k, allowed, 0.0, RowBound::Most) else { return Vec::new() };
         top.finish(|found| {
             if error > 0.0 {
                 self.score_all(found);
@@ -195,7 +195,7 @@ impl<'i, 'q> Question<'i, 'q> {
         k: usize,
         allowed: Option<&FixedBitSet>,
     ) -> (Vec<ScoredDoc>, f32) {
-        let best = self.best(Simd::current(), k, allowed, least, Reach::Likely);
+        let best = self.best(Simd::current(), k, allowed, least, RowBound::Likely);
         best.map_or_else(Default::default, |(top, error)| (top.close(), error))
     }
 
@@ -206,7 +206,7 @@ impl<'i, 'q> Question<'i, 'q> {
         k: usize,
         allowed: Option<&FixedBitSet>,
         least: f32,
-        reach: Reach,
+        row_bound: RowBound,
     ) -> Option<(Top, f32)> {
         let most = self.parts.iter().map(|part| part.num_docs() as usize).sum::<usize>().min(self.doc_freqs);
         if k == 0 || most == 0 {
@@ -227,7 +227,7 @@ impl<'i, 'q> Question<'i, 'q> {
             if terms.is_empty() {
                 continue;
             }
-            let scan = Scan::new(part, Sieve::new(part, allowed), self.norms, level, &mut terms, reach);
+            let scan = Scan::new(part, Sieve::new(part, allowed), self.norms, level, &mut terms, row_bound);
             exact &= scan.is_exact();
             match few {
                 Some(few) => scan.look_up(ones_within(few, part.base, part.max_doc()), &mut top),

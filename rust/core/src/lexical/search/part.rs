@@ -1,12 +1,14 @@
 //! What a search runs over: segments with their tombstones, and the delta.
 
-use super::windows::AHEAD;
 use crate::ids::DocId;
 use crate::lexical::delta::Delta;
 use crate::lexical::segment::{Names, Postings, Segment};
 use crate::lexical::tombstones::Tombstones;
 use crate::prefetch::prefetch;
 use fixedbitset::FixedBitSet;
+
+/// Documents ahead of the one that is looked at that memory is asked for.
+pub(super) const AHEAD: usize = 16;
 
 /// Documents that follow each other in the numbering of an index.
 #[derive(Debug, Clone, Copy)]

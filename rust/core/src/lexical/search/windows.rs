@@ -8,7 +8,7 @@
 //!
 //! Where there are rows, sums are close to the scores, in any order: what they let through is scored at the end.
 
-use super::part::{Part, Sieve};
+use super::part::{AHEAD, Part, Sieve};
 use super::top::Top;
 use crate::lexical::bm25::{Norms, saturation};
 use crate::lexical::segment::{Bounds, Postings};
@@ -32,8 +32,6 @@ const LENGTHS_AHEAD: usize = 16;
 /// With fewer postings than so many for each document that is scored, all are compared with the bits of these: searching for
 /// each document takes about so much longer than a posting.
 const MARKED: usize = 10;
-/// Documents ahead of the one that is looked at that memory is asked for.
-pub(super) const AHEAD: usize = 16;
 /// Every so many windows the lists that were added up beyond the essential ones are one fewer, to see whether that is
 /// enough.
 const RETRY: usize = 8;
@@ -228,21 +226,21 @@ thread_local! {
 
 /// What terms with rows are taken to add up to, where it is decided which documents are looked at further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum RowBound {
     /// The sum of the most that each adds.
     Most,
     /// In large parts, what next to no document exceeds.
     Likely,
 }
 
-/// Which share of the sum of the most that each adds [`Reach::Likely`] is. Of the ten best sums of both legs among 100,000
+/// Which share of the sum of the most that each adds [`RowBound::Likely`] is. Of the ten best sums of both legs among 100,000
 /// documents .9943 are found with .6 and .9947 with .7 and 1; it takes a tenth less than with 1. With .5 it is .9923.
 const LIKELY: f32 = 0.65;
 
 /// Documents of a part that it takes longer to look through than to decide on.
 const LARGE: u32 = 4 * WINDOW as u32;
 
-impl Reach {
+impl RowBound {
     fn of_rows(self, max_doc: u32) -> f32 {
         if self == Self::Likely && max_doc > LARGE { LIKELY } else { 1.0 }
     }
@@ -271,15 +269,15 @@ impl<'s, 'i> Scan<'s, 'i> {
         norms: Norms,
         level: Simd,
         terms: &'s mut [Cursor<'i>],
-        reach: Reach,
+        row_bound: RowBound,
     ) -> Self {
         terms.sort_by_key(|term| term.postings.row.is_some());
         let lists = terms.partition_point(|term| term.postings.row.is_none());
         // Where there are no others, or few, what frequent words add is what a document has.
-        let reach = if lists == 0 { Reach::Most } else { reach };
+        let row_bound = if lists == 0 { RowBound::Most } else { row_bound };
         let mut rest = vec![0.0; terms.len() + 1];
         for (at, term) in terms.iter().enumerate().rev() {
-            let share = if at < lists { 1.0 } else { reach.of_rows(part.max_doc()) };
+            let share = if at < lists { 1.0 } else { row_bound.of_rows(part.max_doc()) };
             rest[at] = rest[at + 1] + share * term.bound(norms);
         }
         let rows = terms[lists..].iter().zip(&rest[lists..]);

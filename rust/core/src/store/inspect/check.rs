@@ -7,7 +7,7 @@ use super::report::{Problem, ProblemKind};
 use super::row::{Key, Row, RowFault, Table, chunk_name, id_text};
 use super::walk::TreeState;
 use crate::episode::Episode;
-use crate::error::{Error, Result, dimensions};
+use crate::error::{Error, Result, counted};
 use crate::ids::RecordId;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -212,7 +212,7 @@ impl Checker {
                 );
             }
             (Some(dim), Some(width)) if *dim as usize != width => {
-                let detail = format!("has {}, and its embedder {dim}", dimensions(width));
+                let detail = format!("has {}, and its embedder {dim}", counted(width, "dimension"));
                 self.problem(ProblemKind::Mismatch, "embeddings", &key, detail);
             }
             _ => {}
